@@ -86,7 +86,6 @@ class Rejected(NamedTuple):
     Attributes:
         reason: One of a closed vocabulary.
         position: The delivery's position.
-        body: Its body.
     """
 
     reason: str
@@ -250,7 +249,6 @@ class Source(Protocol):
     @property
     def exhausted(self) -> bool:
         """True once the stream has ended for good and every delivery was fetched; never True on a live bus."""
-        ...
 
     async def open(self, position: int | None) -> None:
         """Make the next `fetch` start behind `position` (None or 0: at the beginning).
@@ -259,7 +257,6 @@ class Source(Protocol):
             SourceError: The records behind `position` cannot be read again, or it is below 0; the text has the number.
             BusError: The bus does not answer.
         """
-        ...
 
     async def fetch(self, limit: int, wait: float) -> Deliveries:
         """Return up to `limit` deliveries that are there, waiting up to `wait` seconds for the first; else empty.
@@ -272,18 +269,15 @@ class Source(Protocol):
             SourceError: The source is not open, or what was there before is gone.
             BusError: The bus does not answer, or does not hand over what is there.
         """
-        ...
 
     def lag(self) -> Lag | None:
         """Return how far the answers are behind, by what is known without asking anybody; None if that is nothing.
 
         It never waits, and may be asked at any time: before `open` and after `close` too, where it is None.
         """
-        ...
 
     async def close(self) -> None:
         """Release what is held. It may never be called (kill -9), so nothing may depend on it."""
-        ...
 
 
 class Sink(Protocol):
@@ -298,7 +292,6 @@ class Sink(Protocol):
             StorageError: What was committed cannot be read.
             BusError: The bus does not answer.
         """
-        ...
 
     @property
     def in_doubt(self) -> Committed | None:
@@ -306,7 +299,7 @@ class Sink(Protocol):
 
         Its answers must be given again before any others, and from the same messages: `metadata` tells.
         """
-        ...
+        return None  # as of most, of which nobody sees what is not durable
 
     async def commit(self, commit: Commit) -> None:
         """Make all of `commit` durable, or nothing of it. After it was cancelled only `open` tells which.
@@ -317,8 +310,6 @@ class Sink(Protocol):
             BusError: The bus does not answer, so it may stand or not: `open` tells.
             FencedError: Somebody else has opened the sink since.
         """
-        ...
 
     async def close(self) -> None:
         """Release what is held. It may never be called."""
-        ...

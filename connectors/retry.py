@@ -50,14 +50,9 @@ async def retry(
     backoff: Backoff | None = None,
     on_failure: Callable[[_Error], object] = lambda _error: None,
 ) -> _Result:
-    """Return what `attempt` returns once it succeeds.
+    """Return what `attempt` returns once it succeeds; errors of `passing` may pass, until so many seconds are over.
 
-    Args:
-        attempt: Tries once.
-        passing: Errors that may pass: `attempt` is called again after one of them.
-        seconds: After so many seconds such an error is raised too.
-        backoff: The pauses between tries.
-        on_failure: Told of each error that is not raised, before the pause.
+    Each such error is told to `on_failure`, before the pause.
     """
     clock, backoff = asyncio.get_running_loop().time, backoff or Backoff()
     end = clock() + seconds

@@ -17,11 +17,8 @@ _OTHERS_OF_ROOT: Final = 0o037
 def open_secret(field: str, path: Path) -> BinaryIO:
     """Open a file of secrets.
 
-    It must be ours, and nobody else's to read; or root's, and then a group may read it, but not everybody.
-
-    Args:
-        field: What the user calls the setting.
-        path: The file; links are followed, as mounted secrets are links.
+    It must be ours, and nobody else's to read; or root's, and then a group may read it, but not everybody. Links are
+    followed, as mounted secrets are links.
 
     Raises:
         InputError: Others can read it; the message says how to mend it.

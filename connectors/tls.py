@@ -31,11 +31,7 @@ class Tls:
 
 
 def tls_context(tls: Tls, table: str) -> ssl.SSLContext:
-    """Return the context.
-
-    Args:
-        tls: What is asked for.
-        table: What the user calls the table of these settings.
+    """Return the context; `table` is what the user calls its settings.
 
     Raises:
         RefusedError: One of the files cannot be used, or others can read the private key.

@@ -109,12 +109,7 @@ class Journal:
                 raise
 
     def inspect(self) -> None:
-        """Do the checks of `open` and find what is there, but hold, cut and make nothing; then it can be read.
-
-        Raises:
-            StateError: See `open`.
-            StorageError: See `open`.
-        """
+        """Do the checks of `open`, raise what it would and find what is there, but hold, cut and make nothing."""
         try:
             self._segments = self._found(cut=False) if self.folder.is_dir() else ()
         except OSError as exc:
@@ -285,7 +280,6 @@ class JournalReader:
 
     Args:
         journal: Open, or inspected.
-        position: Where to go on from.
     """
 
     def __init__(self, journal: Journal, position: int) -> None:

@@ -124,7 +124,6 @@ class SegmentCipher:
     Args:
         key: The journal's key, 32 bytes.
         purpose: What the journal is for; journals of one key differ in it.
-        salt: The segment's.
 
     Raises:
         InputError: The key does not have 32 bytes.

@@ -30,8 +30,6 @@ class Segment:
     """A segment whose extent is known.
 
     Attributes:
-        path: Its file.
-        header: Its header.
         length: Durable bytes.
         end: Position of its last record.
     """
@@ -51,7 +49,6 @@ class Found(NamedTuple):
     """One record, read.
 
     Attributes:
-        position: Its number.
         body: Decrypted.
         after: Offset behind it in its file.
     """
@@ -68,9 +65,6 @@ class SegmentWriter:
         extent: The segment as far as it is durable.
 
     Args:
-        folder: Where to make it.
-        key: The journal's.
-        purpose: The journal's.
         base: Position before its first record.
         before: Bytes of the segment before it.
 

@@ -24,7 +24,6 @@ class JournalSource:
 
     Args:
         journal: Open, or inspected, before the source is.
-        decode: Makes deliveries of records.
         live: Whether more may come; `notify` tells of it.
         check: Raises what ends a live source; called by each `fetch`, and after each `notify`.
     """
@@ -52,11 +51,7 @@ class JournalSource:
         self._news.set()
 
     async def open(self, position: int | None) -> None:
-        """See `Source.open`.
-
-        Raises:
-            SourceError: The records behind `position` are gone, or have never been there.
-        """
+        """See `Source.open`."""
         await self._stop_reading()
         try:
             self._reader = self._journal.reader(position or 0)

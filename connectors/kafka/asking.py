@@ -18,13 +18,7 @@ _POLL_MS: Final = 500
 
 
 async def ask(settings: KafkaSettings, body: bytes, replies: str, partition: int | None = None) -> bytes:
-    """Write one JSON query and return its committed answer; it waits without an end.
-
-    Args:
-        settings: Names the brokers and the query topic.
-        body: The query.
-        replies: Where the answer is to go: the answer topic, or one of the allow-list.
-        partition: Where the query goes; to any by default.
+    """Write one JSON query, to any partition or one, and return its committed answer; it waits without an end.
 
     Raises:
         BusError: The brokers do not answer.

@@ -170,12 +170,6 @@ async def _refusal(settings: KafkaSettings) -> RefusedError | BusError | None:
 
 
 async def _try(server: str, how: Mapping[str, Any]) -> None:
-    """Connect to one server.
-
-    Raises:
-        RefusedError: It does not let us in, or is not who it should be.
-        BusError: It does not answer.
-    """
     host, _, port = server.rpartition(":")
     try:
         with translated(server):

@@ -25,9 +25,6 @@ class CommitBatches:
     """Makes the batches of a partition's commits.
 
     Args:
-        settings: The topics.
-        partition: That of the queries.
-        counts: How many partitions each topic has.
         batch_bytes: Most bytes of a batch for a topic, where that is less than for others.
     """
 

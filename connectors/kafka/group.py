@@ -30,12 +30,7 @@ _NOT_YET: Final = (
 
 
 class Member(NamedTuple):
-    """A member of the group.
-
-    Attributes:
-        client: What it calls itself.
-        host: Where it connects from.
-    """
+    """A member of the group."""
 
     client: str
     host: str

@@ -37,7 +37,6 @@ class Claim(NamedTuple):
 
     Attributes:
         position: The offset of the next query.
-        text: The metadata that goes with it.
     """
 
     position: int

@@ -34,8 +34,6 @@ class KafkaMembership:
           producer fences ours.)
 
     Args:
-        settings: The cluster, the topic and the group.
-        shards: How many partitions the topic must have.
         assigned: Called with the partitions that are ours from now on; it must not wait.
         revoked: Awaited with the partitions that are ours no more.
         on_strangers: Told now and then who else is in the group, in words; None where nobody is.
@@ -119,9 +117,6 @@ class KafkaMembership:
         """Show that we are alive, by a poll of partitions that are all paused.
 
         Within a rebalance the client's poll ends with the rebalance, which is never where our place is taken.
-
-        Raises:
-            RefusedError: Another process has our place.
         """
         poll: asyncio.Future[Any] = asyncio.ensure_future(consumer.getmany(timeout_ms=_POLL_MS))
         try:

@@ -79,9 +79,6 @@ class Seal:
 
     Attributes:
         secret: Known to those only who hold the state's key; one for each plan.
-        group: The consumer group.
-        topic: The query topic.
-        partition: Its partition.
     """
 
     secret: bytes = field(repr=False)

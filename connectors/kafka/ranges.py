@@ -19,12 +19,7 @@ class KafkaRange(KafkaSource):
         self._request_seconds = settings.request_seconds
 
     async def fetch(self, limit: int, wait: float) -> Deliveries:
-        """See `Source`; what lies before the end is there, so it is waited for.
-
-        Raises:
-            SourceError: The records were deleted.
-            BusError: The brokers do not hand them over.
-        """
+        """See `Source`; what lies before the end is there, so it is waited for."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + max(wait, self._request_seconds)
         while not self.exhausted:

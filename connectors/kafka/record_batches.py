@@ -206,13 +206,12 @@ def _unpacked(batch: _DefaultRecordBatchPy, data: memoryview) -> bytes:
         return bytes(memoryview(buffer)[: _UNPACK[kind](data.tobytes(), buffer)])
     except Exception as exc:  # of four libraries
         begin, end = batch.base_offset, batch.base_offset + batch.last_offset_delta + 1
-        msg = (
+        raise UnpackedBatchError(
             f"the compressed batch from offset {begin} to {end} cannot be decompressed, or only to "
             f"more than {_MOST_UNPACKED >> 20} MiB; set compression.type=uncompressed, so that brokers store no such "
             f"batch; to leave its queries unanswered, delete the records before offset {end} and set "
             f"source.first_offset = {end}"
-        )
-        raise UnpackedBatchError(msg) from exc
+        ) from exc
 
 
 def _offsets(deltas: Sequence[int], last: int) -> Sequence[int]:
@@ -230,8 +229,6 @@ def _wrapped(number: int) -> int:
 
 
 class _Reader:
-    """Reads records from unpacked bytes."""
-
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0

@@ -73,15 +73,7 @@ def reply_headers(content_type: str, headers: Headers) -> list[tuple[str, bytes]
 
 
 def dead_letter(reason: str, query: tuple[str, int, int], body: bytes, *, bodies: bool, **more: str) -> bytes:
-    """Return the note on a query that was rejected, or whose answer was given up: one JSON object.
-
-    Args:
-        reason: Why.
-        query: Its topic, partition and offset.
-        body: Its body.
-        bodies: Whether the note holds the body, in base64.
-        more: More fields.
-    """
+    """Return the note on a query (topic, partition, offset) that was rejected, or its answer given up, as JSON."""
     topic, partition, offset = query
     note: dict[str, Any] = {"reason": reason, "topic": topic, "partition": partition, "offset": offset}
     note |= {"size": len(body), **more}

@@ -64,7 +64,6 @@ class ReplyTopics:
 
     Args:
         settings: The allow-list, and which of it is unfit.
-        partition: The partition's number.
         tell: Called with why, once for each topic that is found to take nothing.
 
     Attributes:

@@ -18,7 +18,6 @@ class OffsetReport:
     """What is known of one partition's committed offset.
 
     Attributes:
-        partition: Its number.
         offset: The group's offset; None if there is none.
         sealed: Whether its metadata has our seal; None where it has none at all.
         mark: Our newest mark; None if there is none.

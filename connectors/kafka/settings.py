@@ -14,8 +14,6 @@ class Sasl:
     """Name and password for the brokers.
 
     Attributes:
-        mechanism: How they are shown.
-        username: The name.
         password: The password; never printed.
     """
 
@@ -26,12 +24,7 @@ class Sasl:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """How we talk to the brokers.
-
-    Attributes:
-        tls: Set for TLS.
-        sasl: Set for a name and password.
-    """
+    """How we talk to the brokers."""
 
     tls: Tls | None = None
     sasl: Sasl | None = None
@@ -48,8 +41,6 @@ class KafkaSettings:
 
     Attributes:
         servers: Brokers to begin with, "host:port".
-        topic: The model's queries.
-        answers: The model's answers.
         group: The consumer group; its committed offsets are the model's place in the log.
         model: The model's name, in the headers of ledger events.
         reply_topics: Topics that a query's `reply-topic` header may name.
@@ -64,7 +55,6 @@ class KafkaSettings:
             None for none. It is read and written only where there is a `secret`.
         secret: Seals the marks and the offsets' metadata, so that nobody else's are taken for ours; None to do without.
         instance: A name for this process that outlives it, so that its restart needs no rebalance; None for none.
-        security: TLS and SASL.
         session_seconds: Silence after which the group takes our partitions away.
         rebalance_seconds: Most time for handing over partitions in a rebalance.
         transaction_seconds: Most time for one commit; the broker aborts it then.

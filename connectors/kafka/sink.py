@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import OffsetAndMetadata
 
-from connectors.base import JSON, Commit, Committed
+from connectors.base import JSON, Commit, Committed, Sink
 from connectors.kafka.client import close_quietly, make_producer, start
 from connectors.kafka.commit_batches import CommitBatches, named_topics
 from connectors.kafka.committed_offset import CommittedOffset, find_committed, partition_name
@@ -40,19 +40,15 @@ class SinkObserver(Protocol):
 
     def disturbed(self, text: str) -> None:
         """Somebody else has changed the group's offset; it will be put right."""
-        ...
 
     def unmarked(self, text: str) -> None:
         """No marks can be kept, so that others could take our place away."""
-        ...
 
     def withheld(self, text: str) -> None:
         """A reply topic takes no answers."""
-        ...
 
     def undelivered(self, count: int) -> None:
         """So many answers were given up."""
-        ...
 
 
 class _Nobody:
@@ -65,7 +61,7 @@ class _Nobody:
         pass
 
 
-class KafkaSink:
+class KafkaSink(Sink):
     """Commits in transactions under the partition's own transactional id. Delivery guarantee: exactly once.
 
     Readers must read committed records only (`isolation.level=read_committed`). `open` fences whoever wrote before:
@@ -73,10 +69,7 @@ class KafkaSink:
     up, and noted among the dead letters; see `ReplyTopics`.
 
     Args:
-        settings: The cluster and the topics.
-        partition: The partition's number.
         progress: That of the partition's source; None where nothing is answered, and the offset stays.
-        observer: SinkObserver of what an operator should know.
     """
 
     def __init__(
@@ -100,11 +93,6 @@ class KafkaSink:
         self._commit_batches = CommitBatches(settings, partition, self._counts, self._reply_topics.batch_bytes)
         self._last: Claim | None = None
 
-    @property
-    def in_doubt(self) -> Committed | None:
-        """None: readers of committed records see a transaction whole or not at all."""
-        return None
-
     async def open(self) -> Committed | None:
         """See `Sink`. It fences the earlier owner, then reads the committed offset.
 
@@ -114,7 +102,6 @@ class KafkaSink:
         Raises:
             StateError: Nothing says for sure how far was answered.
             RefusedError: The brokers do not let us.
-            BusError: The brokers do not answer.
         """
         found = await self._take_over()
         if found.disturbed is not None:
@@ -144,9 +131,7 @@ class KafkaSink:
         """See `Sink`. If it fails, open the sink anew: only then is known what was committed.
 
         Raises:
-            FencedError: Another process has taken the partition over.
             StorageError: The sink is not open, or a message is too large for its topic.
-            BusError: The brokers do not answer; the commit may or may not stand.
         """
         if self._producer is None:
             raise StorageError(f"{self._where}: commit before open")
@@ -228,9 +213,6 @@ class KafkaSink:
         """Wait for a transaction, but not for a topic of our own that is found to be missing meanwhile.
 
         The client would look for such a topic until the transaction's time is over.
-
-        Raises:
-            BusError: One is missing.
         """
         task = asyncio.ensure_future(transaction)
         try:
@@ -294,11 +276,7 @@ class KafkaSink:
                 return await self._reply_topics.suspend(self._producer.client, replies, failed)
 
     async def _begin_again(self) -> None:
-        """End the spoilt transaction, and see that nobody has committed anything since ours before it.
-
-        Raises:
-            FencedError: Somebody has.
-        """
+        """End the spoilt transaction, and see that nobody has committed anything since ours before it."""
         found = await self._take_over()
         if _position_and_mark(self._last) != _position_and_mark(found.committed):
             raise FencedError(

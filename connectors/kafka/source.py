@@ -32,8 +32,6 @@ class KafkaSource:
     is no reset to the first or the latest record, ever: what is gone is an error.
 
     Args:
-        settings: The cluster and the topic.
-        partition: The partition's number.
         clock: Seconds since 1970, for the age of records.
 
     Attributes:
@@ -68,10 +66,8 @@ class KafkaSource:
         """See `Source`.
 
         Raises:
-            SourceError: The records behind `position` are gone.
             InputError: More was answered already than `stop_at` allows, or `first_offset` comes too late.
             LogDivergedError: The topic is not the one that was read before.
-            BusError: The brokers do not answer.
         """
         await self.close()
         self._consumer = make_consumer(self._settings)
@@ -162,7 +158,6 @@ class KafkaSource:
         """See `Source`.
 
         Raises:
-            SourceError: The source is not open, or the records were deleted while they were read.
             LogCutError: The topic was made anew, or cut, while it was read.
             BusError: The brokers do not answer as they should, or do not hand over what is there: deliveries were
                 committed behind what was read, so there are some.

@@ -41,12 +41,7 @@ _REPORT_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """One topic as the brokers have it.
-
-    Attributes:
-        partitions: How many partitions it has.
-        configs: Its settings by name.
-    """
+    """One topic as the brokers have it."""
 
     partitions: int
     configs: Mapping[str, str] = field(default_factory=dict)
@@ -55,16 +50,6 @@ class TopicFacts:
     def message_bytes(self) -> int:
         """Largest batch that it takes, and so the largest record."""
         return int(self.configs.get(_MAX_BYTES, str(DEFAULT_MESSAGE_BYTES)))
-
-    @property
-    def uncompressed(self) -> bool:
-        """True if its records are stored as they are, so that `message_bytes` bounds them."""
-        return self.configs.get(_COMPRESSION) == _UNCOMPRESSED
-
-    @property
-    def compacted(self) -> bool:
-        """True if newer records of a key replace older ones."""
-        return _COMPACT in self.configs.get(_POLICY, "")
 
 
 async def describe(settings: KafkaSettings, *, tolerant: bool = False) -> dict[str, TopicFacts]:
@@ -122,14 +107,7 @@ def _counted(number: int, what: str) -> str:
 
 
 def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: int, largest_reply: int) -> list[str]:
-    """Return what would stop the daemon, or let somebody else stop it; each with what to do.
-
-    Args:
-        settings: The topics' names.
-        facts: What `describe` returned.
-        shards: How many shards the state has; each answers one partition.
-        largest_reply: Bytes that a reply may have, given what a query may have.
-    """
+    """Return what would stop the daemon, or let somebody else stop it, and what to do; `largest_reply` is in bytes."""
     found = [
         f"topic {name}: does not exist; create it with `perpetua topics --create` or by hand"
         for name in (settings.topic, *settings.written)
@@ -143,13 +121,13 @@ def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: i
 
     def need_compaction(name: str | None, why: str) -> None:
         topic = facts.get(name or "")
-        if topic is not None and not topic.compacted:
+        if topic is not None and _COMPACT not in topic.configs.get(_POLICY, ""):
             found.append(f"topic {name}: {_POLICY}: must be compact, so that {why}")
 
     queries = facts.get(settings.topic)
     if queries is not None and queries.partitions != shards:
         found.append(other_partitions(settings, queries.partitions, shards))
-    if queries is not None and not queries.uncompressed:
+    if queries is not None and queries.configs.get(_COMPRESSION) != _UNCOMPRESSED:
         found.append(
             f"topic {settings.topic}: {_COMPRESSION} = {queries.configs.get(_COMPRESSION)}: must be {_UNCOMPRESSED}: a "
             "small message could decompress to one whose answer fits no topic, which would stop the shard"
@@ -251,12 +229,7 @@ def check(
 ) -> KafkaSettings:
     """Refuse topics with a problem; return the settings to serve them with, see `fitted`.
 
-    Args:
-        settings: The topics' names.
-        facts: What `describe` returned.
-        shards: How many shards the state has.
-        largest_reply: As `problems` takes it.
-        tolerant: Whether to let reply topics be as they are: they cost those who name them their answers.
+    `tolerant` lets reply topics be as they are: they cost those who name them their answers.
 
     Raises:
         RefusedError: See `problems`; the first one.

@@ -11,11 +11,7 @@ __all__ = ["AppendFile"]
 
 
 class AppendFile:
-    """An output file, mode 0600, of which the first `length` bytes count.
-
-    Args:
-        path: The file; it is made by `open` if missing.
-    """
+    """An output file, mode 0600, of which the first `length` bytes count."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -102,11 +102,8 @@ def _every(rows: int) -> pa.Array:
 def plain(table: pa.Table, *, described: bool = False) -> pa.Table:
     """Drop the metadata, decode dictionaries, and take types that others have made for what they are stored as.
 
-    Nothing of that is part of the rows: it depends on who wrote them, and on what this process knows of.
-
-    Args:
-        table: The rows.
-        described: Keep the metadata of fields: those of our own answers say what a label stands for.
+    Nothing of that is part of the rows: it depends on who wrote them, and on what this process knows of. But the
+    metadata of our own answers' fields say what a label stands for: `described` keeps these.
     """
     fields = [
         pa.field(field.name, _plain_type(field.type), field.nullable, field.metadata if described else None)

@@ -14,14 +14,9 @@ _POLL_SECONDS: Final = 0.05
 
 
 async def ask(queries: Path, answers: Path, body: bytes) -> bytes:
-    """Append one query to a file of queries and return the line that answers it; it waits without an end.
+    """Append one query, without its newline, and return the line that answers it; it waits without an end.
 
     Others may append too, whole lines at once.
-
-    Args:
-        queries: The file that a daemon follows.
-        answers: The file that it writes.
-        body: The query, without a newline.
 
     Raises:
         RefusedError: The last line has no newline yet.

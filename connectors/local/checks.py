@@ -36,11 +36,6 @@ def check_metadata(metadata: bytes) -> None:
 def check_private(name: str, path: Path, status: os.stat_result) -> None:
     """Refuse a file or folder of answers that others can read, as an answer tells about its query.
 
-    Args:
-        name: What the user calls it.
-        path: Where it is.
-        status: Its owner and mode.
-
     Raises:
         InputError: Others can; the message says how to mend it.
     """

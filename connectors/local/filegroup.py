@@ -68,12 +68,7 @@ class FileGroup:
         return self._files[role].length
 
     def inspect(self) -> Committed | None:
-        """Do the checks of `open` and return what it would, but cut, hold and make nothing.
-
-        Raises:
-            InputError: See `open`.
-            StorageError: See `open`.
-        """
+        """Do the checks of `open`, raise and return what it would, but cut, hold and make nothing."""
         record = self._record_file.read()
         try:
             sizes = {role: file.size() for role, file in self._files.items()}
@@ -133,13 +128,7 @@ class FileGroup:
     def commit(
         self, data: Mapping[str, bytes], position: int, metadata: bytes, counts: Mapping[str, int] | None = None
     ) -> None:
-        """Append to each file, and make that count, durably.
-
-        Args:
-            data: What to append, by role; roles without a file are dropped.
-            position: For the record.
-            metadata: For the record.
-            counts: New values of the counts.
+        """Append to each file, by role, and make that count, durably; what is for no file is dropped.
 
         Raises:
             InputError: The metadata is too long.

@@ -4,26 +4,17 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from connectors.base import Committed
+from connectors.base import Committed, Sink
 from connectors.local.filegroup import FileGroup
 
 __all__ = ["FileSink"]
 
 
-class FileSink:
-    """A sink over one `FileGroup`.
-
-    Args:
-        files: The files.
-    """
+class FileSink(Sink):
+    """A sink over one `FileGroup`."""
 
     def __init__(self, files: FileGroup) -> None:
         self._files = files
-
-    @property
-    def in_doubt(self) -> Committed | None:
-        """None: what is not durable is cut off."""
-        return None
 
     def paths(self) -> Mapping[str, Path]:
         """Return every file or folder that may be written or cut, by what it is called where the user sets it."""

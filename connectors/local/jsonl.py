@@ -36,7 +36,6 @@ class JsonlSource:
     they begin with it.
 
     Args:
-        path: The file.
         follow: Keep waiting for more lines at the end, like `tail -f`; then only lines with a newline count.
         body_limit: Longest line that is handed over whole (bytes); of a longer one, `body_limit` + 1 bytes are.
 
@@ -70,11 +69,7 @@ class JsonlSource:
         self._ended = False
 
     async def fetch(self, limit: int, wait: float) -> Deliveries:
-        """See `Source`.
-
-        Raises:
-            SourceError: The source is not open, or the file cannot be read or was cut.
-        """
+        """See `Source`."""
         deadline = asyncio.get_running_loop().time() + wait
         while not self._lines and not self._ended:
             if await self._read():
@@ -127,11 +122,7 @@ class JsonlSource:
         return data
 
     def _open_at(self, position: int) -> tuple[int, int, bool]:
-        """Return the file's descriptor, where its next line begins, and whether the newline before that is yet to come.
-
-        Raises:
-            SourceError: It cannot be opened, or no line ends at the position.
-        """
+        """Return the descriptor, where the next line begins, and whether the newline before that is yet to come."""
         try:
             descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
         except OSError as exc:
@@ -189,7 +180,6 @@ class JsonlSink(FileSink):
 
         Raises:
             InputError: The metadata is too long, or a reply or event is not one line of JSON.
-            StorageError: It could not be written.
         """
         data = {
             "output": reply_lines(commit.replies),

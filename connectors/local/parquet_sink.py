@@ -89,7 +89,6 @@ class ParquetSink(FileSink):
 
         Raises:
             InputError: The metadata is too long, or a reply is not what its content type says.
-            StorageError: It could not be written.
         """
         check_metadata(commit.metadata)
         await self._files.run(lambda: self._commit(commit))

@@ -48,10 +48,6 @@ class ParquetSource:
     `rows_per_message` from the file's beginning, whatever its row groups are. Delivery guarantee: replayable, byte for
     byte with one version of pyarrow, as long as nobody changes the file and `rows_per_message` stays.
 
-    Args:
-        path: The file.
-        rows_per_message: Rows of a delivery.
-
     Raises:
         InputError: `rows_per_message` is below 1, or the path ends in neither .parquet nor .arrow.
     """
@@ -90,11 +86,7 @@ class ParquetSource:
         self._ended = start == total
 
     async def fetch(self, limit: int, wait: float) -> Deliveries:  # noqa: ARG002  # a file never waits
-        """See `Source`. One call returns about 65,536 rows at most, or one delivery.
-
-        Raises:
-            SourceError: The source is not open, or the file cannot be read.
-        """
+        """See `Source`. One call returns about 65,536 rows at most, or one delivery."""
         if self._messages is None:
             raise SourceError(f"{self._path}: fetch before open")
         if not self._ready and not self._ended:

@@ -21,10 +21,7 @@ def same_file(one: Path, other: Path) -> bool:
 
 
 def refuse_shared(paths: Mapping[str, Path]) -> None:
-    """Refuse files of one sink that are the same.
-
-    Args:
-        paths: The paths by what they are called where the user sets them.
+    """Refuse files of one sink that are the same; each has the name that the user knows.
 
     Raises:
         InputError: Two are; it names both.

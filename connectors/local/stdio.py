@@ -75,11 +75,7 @@ class StdinSource:
                 )
 
     async def fetch(self, limit: int, wait: float) -> Deliveries:
-        """See `Source`.
-
-        Raises:
-            SourceError: The source is not open, or the stream cannot be read.
-        """
+        """See `Source`."""
         if not self._opened:
             raise SourceError("standard input: fetch before open")
         deadline = asyncio.get_running_loop().time() + wait

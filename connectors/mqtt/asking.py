@@ -28,23 +28,16 @@ class _Asker(Receiver):
         self.accepted: asyncio.Future[int] = loop.create_future()
 
     def received(self, message: Incoming) -> None:
-        """See `Receiver.received`."""
         if message.correlation == self._correlation and not self.answer.done():
             self.answer.set_result(message.body)
 
     def published(self, mid: int, reason: int) -> None:
-        """See `Receiver.published`."""
         del mid
         self.accepted.set_result(reason)
 
 
 async def ask(settings: MqttSettings, queries: str, body: bytes) -> bytes:
-    """Publish one JSON query and return its answer; it waits without an end.
-
-    Args:
-        settings: Of the asker; the topic is where the answer is to go.
-        queries: The model's query topic.
-        body: The query.
+    """Publish one JSON query and return its answer, which comes on the settings' topic; it waits without an end.
 
     Raises:
         BusError: The broker does not answer, or nobody is subscribed to the queries.
@@ -70,11 +63,6 @@ async def ask(settings: MqttSettings, queries: str, body: bytes) -> bytes:
 
 
 async def _first(wanted: "asyncio.Future[bytes] | asyncio.Future[int]", lost: asyncio.Future[BusError]) -> None:
-    """Wait for a result.
-
-    Raises:
-        BusError: The connection was lost before.
-    """
     waiting: set[asyncio.Future[Any]] = {wanted, lost}
     await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     if not wanted.done():

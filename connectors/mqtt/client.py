@@ -56,15 +56,12 @@ class Connection(aiomqtt.Client):
     """One connection to the broker, from `enter` to `leave`.
 
     Attributes:
-        settings: As given.
         session_present: Whether the broker had kept our session.
         lost: Set when the connection has ended, to why.
         ending: What that says of what was in flight.
         window: Most messages that it lets us have unacknowledged.
 
     Args:
-        settings: The broker, and who we are.
-        receiver: Receives what comes.
         will: What the broker publishes for us when we vanish, on the status topic; None for nothing.
         probe: Whether only to look: under another client id and without a session, so that nobody is disturbed.
     """

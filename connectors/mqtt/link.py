@@ -49,10 +49,8 @@ class Link(Receiver):
     """One model's connection, made again whenever it is lost. Use from one event loop.
 
     Args:
-        settings: The broker and the topics.
         journal: Of the queries; open while the link is begun.
         outbox: Open while the link is begun.
-        observer: Told how the link fares.
         reload: Returns the settings with the login as it is on disk now: passwords are changed while we run.
     """
 
@@ -232,12 +230,7 @@ class Link(Receiver):
             publisher.ended(ending)
 
     async def _new_connection(self) -> Connection:
-        """Return a connection with the login, and the files of TLS, as they are now.
-
-        Raises:
-            RefusedError: They cannot be used; while we run, as they are being changed.
-            StorageError: They could not be read at the start.
-        """
+        """Return a connection with the login, and the files of TLS, as they are now."""
         try:
             settings = await asyncio.to_thread(self._reload)
             return Connection(settings, self, status(settings, online=False))
@@ -265,11 +258,7 @@ class Link(Receiver):
         self._observer.connected()
 
     async def _store(self, connection: Connection, publisher: Publisher) -> None:
-        """Journal what comes, then acknowledge it; while the journal is full, do neither.
-
-        Raises:
-            PerpetuaError: What ends this connection.
-        """
+        """Journal what comes, then acknowledge it; while the journal is full, do neither."""
         while not self._stopping.is_set():
             self.check()
             publisher.check()

@@ -50,8 +50,6 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True):
     """One message as the broker handed it over.
 
     Attributes:
-        topic: Where it was published.
-        body: Its payload.
         content_type: As its publisher declared it; empty if not.
         response_topic: Where its publisher wants the answer; empty if it does not say.
         correlation: What its publisher knows it by; None if there is no such thing.
@@ -132,10 +130,6 @@ class Outgoing(msgspec.Struct, frozen=True, array_like=True):
     """One message to publish: the same bytes however often.
 
     Attributes:
-        topic: Where to.
-        body: Its payload.
-        content_type: Of the payload.
-        correlation: The query's.
         user: The query's `Pairs`, packed.
         expiry: Seconds that it is good for, the query's; None for ever.
         ours: Whether the topic is one of the operator's own, and not one that a query named.

@@ -31,10 +31,7 @@ class _Record(msgspec.Struct, frozen=True, array_like=True):
     """One commit.
 
     Attributes:
-        position: Of the source.
-        metadata: What the committer gave.
         done: Commit up to which all had been published.
-        messages: To publish.
     """
 
     position: int
@@ -48,7 +45,6 @@ class Publication(NamedTuple):
 
     Attributes:
         commit: The number of its commit.
-        message: It.
         position: The commit's, of the source.
     """
 
@@ -123,10 +119,7 @@ class Outbox:
     ) -> None:
         """Make a commit durable and queue its messages; wait first while too much is unpublished.
 
-        Args:
-            messages: To publish.
-            committed: Of the source.
-            check: Raises what ends publishing for good; called at first and after each `wake`.
+        `check` raises what ends publishing for good, at first and after each `wake`.
 
         Raises:
             StorageError: It could not be written; or, and the message says so, the sink must be opened first.
@@ -216,7 +209,6 @@ class Outbox:
             raise StorageError(f"{self.journal.folder}: the sink must be opened (again) before it can commit")
 
     def _enqueue(self, number: int, messages: Sequence[Outgoing], position: int) -> None:
-        """Queue a commit's messages."""
         self._left[number] = len(messages)
         self._queued_bytes += sum(message.size for message in messages)
         self.queue.extend(Publication(number, message, position) for message in messages)

@@ -102,7 +102,6 @@ class _Reader:
         return self._at < len(self._data)
 
     def take(self, count: int) -> bytes:
-        """Return so many bytes."""
         taken = self._data[self._at : self._at + count]
         if len(taken) < count:
             raise ValueError
@@ -110,11 +109,9 @@ class _Reader:
         return taken
 
     def rest(self) -> bytes:
-        """Return all that is left."""
         return self._data[self._at :]
 
     def number(self, size: int) -> int:
-        """Return a number of so many bytes."""
         return int.from_bytes(self.take(size), "big")
 
     def variable(self) -> int:
@@ -128,7 +125,6 @@ class _Reader:
         raise ValueError
 
     def binary(self) -> bytes:
-        """Return bytes that follow their length."""
         return self.take(self.number(2))
 
     def text(self) -> str:

@@ -85,11 +85,6 @@ class PoisonDetector:
     def connection_ended(self, in_flight: Sequence[Publication], ending: Ending, *, status_too: bool = False) -> bool:
         """A connection has ended; what was in flight goes first in the queue.
 
-        Args:
-            in_flight: What was sent and not accepted, in order.
-            ending: How it ended.
-            status_too: Whether a status message was in flight too.
-
         Returns:
             Whether the next connection may tell more, so that nobody need wait for it.
         """
@@ -152,5 +147,4 @@ class PoisonDetector:
 
 
 def _measures(topic: str) -> tuple[int, int]:
-    """Return a topic's levels and bytes."""
     return topic.count("/") + 1, len(topic.encode())

@@ -31,9 +31,6 @@ class Publisher:
     Args:
         connection: Entered.
         outbox: Open.
-        poison: Knows what earlier connections have shown.
-        observer: Told of what is given up.
-        fail: Told of what ends the link for good.
 
     Attributes:
         trouble: What ends the connection, though it stands.
@@ -142,11 +139,7 @@ class Publisher:
                 await self._outbox.save_progress()
 
     async def _send(self) -> float | None:
-        """Send what may go out now; return how many seconds the next one is to wait, None if not for the time.
-
-        Raises:
-            BusError: The connection is gone.
-        """
+        """Send what may go out now; return how many seconds the next one is to wait, None if not for the time."""
         queue, window = self._outbox.queue, min(self._connection.window, RECEIVE_MAXIMUM_LIMIT)
         while queue and len(self._in_flight) < (1 if self._poison.one_by_one else window):
             publication, now = queue[0], self._clock()

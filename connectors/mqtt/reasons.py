@@ -55,12 +55,7 @@ class Ending(Enum):
 
 
 def ending(code: int | None, *, by_broker: bool) -> Ending:
-    """Return what the end of a connection says.
-
-    Args:
-        code: Its reason; None for none.
-        by_broker: Whether the broker said it, and not our client.
-    """
+    """Return what the end of a connection says, by its reason, if it has one, and by whose it is."""
     if by_broker and code in _OF_A_PACKET:
         return Ending.NAMED
     return Ending.SILENT if code in {None, 0, _UNSPECIFIED, 0x82} else Ending.ELSEWHERE

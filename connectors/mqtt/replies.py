@@ -71,13 +71,7 @@ def _answer(reply: Reply, settings: MqttSettings) -> Outgoing:
 
 
 def dead_letter(rejected: Rejected, topic: str, *, bodies: bool) -> bytes:
-    """Return the note on a rejected message: one JSON object.
-
-    Args:
-        rejected: The message, and why.
-        topic: The query topic.
-        bodies: Whether the note holds the message itself, in base64.
-    """
+    """Return the note on a rejected message: one JSON object, with the message in base64 if `bodies`."""
     note: dict[str, Any] = {
         "reason": rejected.reason,
         "topic": topic,
@@ -90,13 +84,7 @@ def dead_letter(rejected: Rejected, topic: str, *, bodies: bool) -> bytes:
 
 
 def undelivered(size: int, position: int, topic: str) -> bytes:
-    """Return the note on an answer that was given up: one JSON object, of public things only.
-
-    Args:
-        size: The answer's bytes.
-        position: Of the answer's commit: its query is there, or a little before.
-        topic: The query topic.
-    """
+    """Return the note on an answer that was given up, all of it public; its query is at `position` or just before."""
     return msgspec.json.encode({"reason": "undelivered", "topic": topic, "position": position, "size": size})
 
 

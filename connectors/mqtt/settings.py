@@ -15,7 +15,6 @@ class Login:
     """Name and password for the broker.
 
     Attributes:
-        username: The name.
         password: The password, if it asks for one; never printed.
     """
 
@@ -28,11 +27,8 @@ class MqttSettings:
     """One model on one broker.
 
     Attributes:
-        host: The broker.
-        port: Its port.
         client_id: Ours; the broker keeps the session under it. One state, one id.
         topic: The model's queries; no wildcards.
-        answers: The model's answers.
         model: The model's name, in the status message.
         reply_topics: Topic filters; a query's response topic must match one of them to be honoured.
         reply_levels: Most levels that it may have.
@@ -41,8 +37,6 @@ class MqttSettings:
         dead_letter: Topic of notes on rejected messages; None for none.
         dead_letter_bodies: Whether these notes hold the message itself, which is private.
         status: Topic of the retained status message; None for none.
-        login: Name and password.
-        tls: TLS, if the broker speaks it.
         keepalive_seconds: Silence after which either side takes the other for dead.
         session_seconds: How long the broker keeps our session, with what was not delivered, while we are away.
         request_seconds: Most time for one request.

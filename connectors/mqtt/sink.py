@@ -2,7 +2,7 @@
 
 import asyncio
 
-from connectors.base import Commit, Committed
+from connectors.base import Commit, Committed, Sink
 from connectors.local.checks import check_metadata
 from connectors.mqtt.link import Link
 from connectors.mqtt.outbox import Outbox
@@ -12,7 +12,7 @@ from connectors.mqtt.settings import MqttSettings
 __all__ = ["MqttSink"]
 
 
-class MqttSink:
+class MqttSink(Sink):
     """Commits to the outbox. Delivery guarantee: at least once, and repeats are byte-identical.
 
     A commit is durable before anything of it is published, at QoS 1, in order; what the broker has not acknowledged
@@ -20,8 +20,6 @@ class MqttSink:
     Open it before the source: the source begins the connection.
 
     Args:
-        settings: The broker and the topics.
-        outbox: Where commits are durable.
         link: Publishes them; None to publish nothing.
     """
 
@@ -29,11 +27,6 @@ class MqttSink:
         self._settings = settings
         self._outbox = outbox
         self._link = link
-
-    @property
-    def in_doubt(self) -> Committed | None:
-        """None: nothing leaves before its commit is durable."""
-        return None
 
     async def open(self) -> Committed | None:
         """See `Sink.open`, and `Outbox.open` for its errors."""
@@ -43,10 +36,7 @@ class MqttSink:
         """See `Sink.commit`. While the outbox is full it waits for the broker.
 
         Raises:
-            InputError: The metadata is too long.
-            StorageError: It could not be written, or the sink must be opened first.
             RefusedError: The broker does not let us in, or refuses what we publish on a topic of our own.
-            FencedError: Another client has taken our place.
         """
         check_metadata(commit.metadata)
         committed = Committed(commit.position, commit.metadata)

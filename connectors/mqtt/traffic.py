@@ -22,11 +22,9 @@ class _Traffic(Receiver):
         self.wakeup = asyncio.Event()
 
     def received(self, message: Incoming) -> None:
-        """See `Receiver.received`."""
         self._on_message(message)
 
     def published(self, mid: int, reason: int) -> None:
-        """See `Receiver.published`."""
         del mid, reason
         self.in_flight -= 1
         self.wakeup.set()
@@ -70,8 +68,8 @@ async def send(settings: MqttSettings, bodies: Sequence[bytes]) -> None:
     await connection.leave()
 
 
-async def read(settings: MqttSettings, take: Callable[[bytes], None], over: asyncio.Event) -> None:
-    """Hand over the body of all that comes on a session's topic until it is over.
+async def read(settings: MqttSettings, take: Callable[[bytes], None]) -> None:
+    """Hand over the body of all that comes on a session's topic until the connection is lost.
 
     Raises:
         BusError: The broker does not answer.
@@ -86,5 +84,5 @@ async def read(settings: MqttSettings, take: Callable[[bytes], None], over: asyn
     connection = Connection(settings, _Traffic(on_message))
     await connection.enter()
     await connection.subscribe_queries()
-    await over.wait()
+    await connection.lost
     await connection.leave()

@@ -19,6 +19,7 @@ import contextlib
 import hashlib
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,7 +40,7 @@ from oracle.config.credentials import tls_of
 from oracle.config.documents import read_toml
 from oracle.errors import BusError, FencedError, InputError, PerpetuaError, RefusedError
 from oracle.hosting.kafka_settings import sasl_of
-from oracle.hosting.mqtt import login_of
+from oracle.hosting.mqtt import broker_settings
 
 REFUSED: Final = 2
 UNSTORED: Final = 4
@@ -94,21 +95,8 @@ def mqtt_settings(bridge: Bridge) -> MqttSettings:
         StorageError: A password file cannot be read.
     """
     mqtt = bridge.mqtt
-    host, _, port = mqtt.server.rpartition(":")
-    return MqttSettings(
-        host=host.strip("[]"),
-        port=int(port),
-        client_id=str(mqtt.client_id),
-        topic=bridge.ledger,
-        answers="",
-        model="",
-        login=login_of(mqtt.login),
-        tls=tls_of(mqtt.tls, "mqtt.tls"),
-        keepalive_seconds=mqtt.keepalive_seconds,
-        session_seconds=mqtt.session_seconds,
-        request_seconds=mqtt.request_seconds,
-        message_bytes=_MESSAGE_BYTES,
-    )
+    settings = broker_settings(mqtt, str(mqtt.client_id), topic=bridge.ledger, answers="")
+    return replace(settings, session_seconds=mqtt.session_seconds, message_bytes=_MESSAGE_BYTES)
 
 
 def kafka_settings(bridge: Bridge) -> KafkaSettings:

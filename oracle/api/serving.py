@@ -1,6 +1,5 @@
 """`oracle.serve`: the daemon with a source and a sink of the caller's."""
 
-import time
 from importlib.metadata import version
 from pathlib import Path
 
@@ -39,7 +38,5 @@ async def serve(
     store, plan = open_state(folder, key)
     with store:
         reporter = Registry(plan, PublicLog(model=plan.name), version=version("perpetua")).shard(0)
-        daemon = Daemon(
-            plan=plan, store=store, source=source, sink=sink, reporter=reporter, settings=settings, clock=time.monotonic
-        )
+        daemon = Daemon(plan=plan, store=store, source=source, sink=sink, reporter=reporter, settings=settings)
         return await daemon.run()

@@ -1,7 +1,6 @@
 """`perpetua ask`: put one query to a daemon that serves, as any asker would, and print its answer."""
 
 import asyncio
-import logging
 import sys
 from collections.abc import Coroutine
 from typing import Annotated, Any, Final
@@ -41,11 +40,6 @@ def run(
 
 
 def _body(query: str) -> bytes:
-    """Return a query on one line.
-
-    Raises:
-        InputError: It is no JSON object.
-    """
     text = sys.stdin.read() if query == "-" else query
     try:
         document = msgspec.json.decode(text)
@@ -68,13 +62,6 @@ async def _within(seconds: float, asking: Coroutine[Any, Any, bytes]) -> bytes:
 
 
 async def _asked(config: Config, body: bytes, partition: int | None, reply_topic: str | None) -> bytes:
-    """Return the answer to a query, however long it takes.
-
-    Raises:
-        RefusedError: The configuration's source has no place for a query of ours.
-        BusError: The brokers do not answer.
-        SourceError: A file cannot be used.
-    """
     kind = config.source.kind
     if partition is not None and kind != "kafka":
         raise InputError("--partition", partition, "must be left out: only Kafka has partitions")
@@ -92,7 +79,7 @@ async def _on_kafka(config: Config, body: bytes, partition: int | None, reply_to
     from oracle.hosting.kafka_settings import kafka_settings
     from oracle.telemetry.client_logs import hear_client
 
-    hear_client(logging.NullHandler())
+    hear_client()
     settings = kafka_settings(config, "ask")
     if reply_topic is not None and reply_topic not in settings.reply_topics:
         raise InputError("--reply-topic", reply_topic, "must be one of sink.reply_topics")

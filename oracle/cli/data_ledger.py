@@ -62,11 +62,8 @@ def enter(ledger: Path, event: PhaseStarted) -> None:
 def enter_start(ledger: Path, event: StartChecked, state: PhaseStarted) -> None:
     """Enter what a check before a state has released, durably, before anything of it is shown.
 
-    Args:
-        ledger: Where.
-        event: The check's.
-        state: The first event of the state that is to follow. It must have room too: else of several that are made at
-            the same time each would enter its check, and all would then be in each other's way.
+    The first event of the state that is to follow must have room too: else of several that are made at the same time
+    each would enter its check, and all would then be in each other's way.
     """
 
     def entered(_number: int) -> StartChecked | PhaseStarted | ScoreReleased:
@@ -77,13 +74,7 @@ def enter_start(ledger: Path, event: StartChecked, state: PhaseStarted) -> None:
 
 
 def enter_score(ledger: Path, event: ScoreReleased, most: tuple[float, float]) -> ScoreReleased:
-    """Enter a score that is to be shown, durably.
-
-    Args:
-        ledger: Where.
-        event: The score's.
-        most: Epsilon and delta that its model declares a row of the data may pay.
-    """
+    """Enter a score that is to be shown, durably; `most` is the epsilon and delta that a row of the data may pay."""
     record_event(ledger, _KINDS, lambda _number: _checked(ledger, event, most), _NOUN, "released")
     return event
 
@@ -106,7 +97,6 @@ class Uses:
 
     Attributes:
         ledger: The data set's ledger; None where the model names no data set.
-        state: The state folder that is to be made.
     """
 
     ledger: Path | None

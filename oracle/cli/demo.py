@@ -15,15 +15,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from oracle.cli.states import state_plan
 from oracle.demo.bus import Bus, FileBus, KafkaBus
 from oracle.demo.data import INSTALL_HINT, prepare
 from oracle.demo.model import EPSILON, least_flights, model_text
 from oracle.demo.plot import draw
 from oracle.demo.report import summary, what_happened, what_next
 from oracle.demo.score import score_files
-from oracle.errors import PerpetuaError, RefusedError, StateError, StorageError
-from oracle.planning.kinds import decode_plan
-from oracle.state.folder import read_plan
+from oracle.errors import PerpetuaError, RefusedError, StorageError
 from oracle.state.status import public_status
 
 __all__ = ["run"]
@@ -81,10 +80,7 @@ def run(
             _, second = _serve_until(console, folder, bus, prepared.asked, signal.SIGTERM)
         seconds = first + second
         score = score_files(bus.collect(), prepared.truth)
-        data = read_plan(folder / "state")
-        if data is None:
-            raise StateError(f"{folder / 'state'}: holds no plan")
-        plan = decode_plan(data)
+        plan = state_plan(folder / "state")
         plot = draw(score, plan.alpha, folder / "error.svg", [crash])
         table = Table(box=None, show_header=False, pad_edge=False)
         for row in summary(plan, public_status(folder / "state"), score, seconds):

@@ -4,19 +4,7 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.options import (
-    AcceptCost,
-    AsJson,
-    DataLedger,
-    KeyFile,
-    Ledger,
-    Log,
-    Offsets,
-    Origin,
-    Out,
-    Partition,
-    Skip,
-)
+from oracle.cli import options
 from oracle.cli.replay.query_log import ROWS
 from oracle.cli.replay.runs import Recorded, fork_log
 
@@ -24,18 +12,18 @@ __all__ = ["run"]
 
 
 def run(  # noqa: PLR0913, PLR0917 -- the command's options
-    log: Log,
-    origin: Origin,
-    out: Out = None,
-    accept_cost: AcceptCost = False,
-    ledger: Ledger = None,
-    key: KeyFile = None,
+    log: options.Log,
+    origin: options.Origin,
+    out: options.Out = None,
+    accept_cost: options.AcceptCost = False,
+    ledger: options.Ledger = None,
+    key: options.KeyFile = None,
     rows_per_message: Annotated[int, typer.Option(help="Rows of a Parquet or Arrow log that are one message.")] = ROWS,
-    partition: Partition = 0,
-    offsets: Offsets = None,
-    skip: Skip = None,
-    data_ledger: DataLedger = None,
-    as_json: AsJson = False,
+    partition: options.Partition = 0,
+    offsets: options.Offsets = None,
+    skip: options.Skip = None,
+    data_ledger: options.DataLedger = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Answer another log from a snapshot with fresh noise, at a stated cost.
 

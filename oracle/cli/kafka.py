@@ -1,6 +1,5 @@
 """A model on Kafka as commands look at it: its configuration, and where a partition stands."""
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,12 +16,7 @@ __all__ = ["last_commit", "open_kafka"]
 
 
 def open_kafka(config_file: Path, what: str, partition: int | None = None) -> KafkaModel:
-    """Read a configuration whose source is Kafka, and its state; silence the client's own log.
-
-    Args:
-        config_file: The configuration.
-        what: What only Kafka has, for the refusal.
-        partition: Of `--partition`.
+    """Read a configuration whose source must be Kafka, as only it has `what`, and its state; silence the client.
 
     Raises:
         RefusedError: The source is another, or the state has fewer shards.
@@ -31,7 +25,7 @@ def open_kafka(config_file: Path, what: str, partition: int | None = None) -> Ka
     config = load_config(config_file)
     if config.source.kind != "kafka":
         raise InputError("source.kind", config.source.kind, f'must be "kafka": only Kafka has {what}')
-    hear_client(logging.NullHandler())
+    hear_client()
     model = open_model(config)
     if partition is not None and partition >= model.shards:
         raise InputError("--partition", partition, f"must be below {model.shards}, the state's shards")

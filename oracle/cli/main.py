@@ -75,11 +75,7 @@ def _fill_streams() -> None:
 
 
 def run(before: Callable[[], None] = lambda: None) -> None:
-    """Run the command line; exit 0 done, 1 a check failed, 2 refused, 3 state, 4 disk or source, 5 bus, 130 stopped.
-
-    Args:
-        before: What is done first, and may refuse.
-    """
+    """Run the command line; exit 0 done, 1 a check failed, 2 refused, 3 state, 4 disk or source, 5 bus, 130 stopped."""
     try:
         before()
         code = app(standalone_mode=False)

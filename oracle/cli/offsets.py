@@ -108,7 +108,6 @@ def _claim(claim: Claim | None) -> dict[str, Any]:
 
 
 def _lines(model: KafkaModel, told: dict[str, Any]) -> list[str]:
-    """Return what is shown of a partition."""
     log = told["log"]
     lines = [
         f"partition {told['partition']} of topic {model.settings.topic}, offsets {log['first']} to {log['end']}",
@@ -145,12 +144,6 @@ async def _restore(model: KafkaModel, partition: int, origin: Origin | None) -> 
 
 
 def _chosen(model: KafkaModel, found: OffsetReport, origin: Origin | None) -> Claim | None:
-    """Return the place to commit.
-
-    Raises:
-        StateError: Nothing is ours beyond doubt.
-        RefusedError: What was chosen is not there.
-    """
     if origin is Origin.SNAPSHOT:
         return _of_snapshot(model, found)
     if origin is None:

@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Final, Self, TextIO
 
 from rich.console import Console
@@ -26,11 +25,7 @@ class Progress:
     """Shows how far a piece of work has come, if it takes longer than two seconds.
 
     Args:
-        what: The work, in a word or two.
         total: Units in all; None where it is not known (then nothing is shown).
-        unit: The unit's name.
-        stream: Where to show it; standard error by default.
-        clock: Returns seconds.
     """
 
     def __init__(
@@ -55,9 +50,7 @@ class Progress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -88,7 +87,7 @@ async def _on_kafka(config: Config, partition: int) -> "Parts":
     from oracle.state.waiting import DeferredStore
     from oracle.telemetry.client_logs import hear_client
 
-    hear_client(logging.NullHandler())
+    hear_client()
     model = open_model(config)
     if not 0 <= partition < model.shards:
         raise InputError("--partition", partition, f"must be from 0 to {model.shards - 1}, the state's shards")

@@ -72,10 +72,7 @@ def run(
 def refused_with_offers(refusal: RefusedError, model: Model, *, as_declared: bool = True) -> RefusedError:
     """Return a refusal that ends with the best three of what the declared rows buy instead.
 
-    Args:
-        refusal: Why the model was refused.
-        model: The model.
-        as_declared: Whether the file declares it; else a figure was out of its range, and is the nearest within.
+    Where a figure was out of its range, the model has the nearest within, and so is not `as_declared`.
     """
     best = nearest([offer_of(line) for line in lines_of(model, near=True)])
     fewer = declared_in_words(model)

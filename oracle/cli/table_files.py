@@ -18,6 +18,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
+from connectors.local.arrowfiles import arrow_reader
 from oracle.errors import DataError, InputError
 
 __all__ = ["FORMATS", "TableFile", "Unlike", "format_of"]
@@ -27,7 +28,6 @@ FORMATS: Final = ("csv", "tsv", "parquet", "jsonl", "arrow")
 
 _STANDARD_INPUT: Final = Path("-")
 _MAGIC: Final = ((b"PAR1", "parquet"), (b"ARROW1", "arrow"), (b"\xff\xff\xff\xff", "arrow"), (b"{", "jsonl"))
-_ARROW_FILE: Final = b"ARROW1"
 _BATCH_ROWS: Final = 65_536
 _HEADER_BYTES: Final = 1 << 20
 _ROW: Final = re.compile(r"Row #(\d+): ")
@@ -58,9 +58,7 @@ class TableFile:
 
     Args:
         path: The file; "-" is standard input, which is kept in memory, as it may be read more than once.
-        columns: Names of the columns that are wanted, in this order.
         types: Types of some of them, for formats whose texts have none.
-        advice_for: What to do where one of them is missing.
 
     Raises:
         InputError: Its name ends in none of `FORMATS`.
@@ -147,9 +145,7 @@ class TableFile:
         if self._format == "parquet":
             return pyarrow.parquet.ParquetFile(source)
         if self._format == "arrow":
-            file = source.read(len(_ARROW_FILE)) == _ARROW_FILE
-            source.seek(0)
-            return pa.ipc.open_file(source) if file else pa.ipc.open_stream(source)
+            return arrow_reader(source)
         if self._format == "jsonl":
             return pyarrow.json.open_json(source, parse_options=_options(self._json_schema()))
         return self._csv_reader(source, typed=typed)
@@ -206,7 +202,6 @@ def _options(schema: pa.Schema) -> pyarrow.json.ParseOptions:
 
 
 def _is_json(lines: bytes, schema: pa.Schema) -> bool:
-    """Return whether lines of JSON can be read as typed."""
     try:
         for _ in pyarrow.json.open_json(pa.BufferReader(lines), parse_options=_options(schema)):
             pass

@@ -39,7 +39,6 @@ class Layout(NamedTuple):
 
     Attributes:
         inputs: Features, or a table's attributes, in the model's order.
-        missing: Whether any feature's value may be missing.
         labels: What a label may be, in the order of their numbers.
     """
 
@@ -68,11 +67,6 @@ def check_table(path: Path, layout: Layout, label: str | None) -> None:
     That is a file that is not there or cannot be opened, columns that are missing or of another type, and in a .csv
     file also what is wrong in its first rows.
 
-    Args:
-        path: As in `labelled_batches`, and so are the others.
-        layout: What is read of each row.
-        label: The label column, if they have labels.
-
     Raises:
         SourceError: The file cannot be read.
         DataError: A column is missing or does not hold what it should. No value is ever quoted.
@@ -89,11 +83,7 @@ def check_table(path: Path, layout: Layout, label: str | None) -> None:
 
 
 class BothLabels:
-    """Looks whether there are rows of both labels; without them there is nothing to learn.
-
-    Args:
-        label: The label column, if there is one.
-    """
+    """Looks whether there are rows of both labels; without them there is nothing to learn."""
 
     def __init__(self, label: str | None) -> None:
         self._label = label
@@ -159,10 +149,6 @@ def labelled_batches(
 def order_by(path: Path, column: str) -> NDArray[np.int64]:
     """Return the order of a file's rows by one column, a time or a number: intp[n]; equal ones stay as they are.
 
-    Args:
-        path: As in `labelled_batches`.
-        column: Its name.
-
     Raises:
         SourceError: The file cannot be read.
         DataError: The column is missing, has a row without a value, or holds what has no such order.
@@ -203,9 +189,8 @@ def _opened(
         yield table
     except (OSError, pa.ArrowException, UnicodeDecodeError) as exc:
         shown = "standard input" if str(path) == "-" else str(path)
-        if isinstance(exc, OSError) and exc.errno:
-            msg = f"{shown}: cannot be read: {os.strerror(exc.errno)}"  # Arrow's own text has the path again
-            raise SourceError(msg) from exc
+        if isinstance(exc, OSError) and exc.errno:  # Arrow's own text has the path again
+            raise SourceError(f"{shown}: cannot be read: {os.strerror(exc.errno)}") from exc
         found = None if table is None or isinstance(exc, OSError) else table.first_unlike(exc)
         if found is not None and found.column is not None:
             raise DataError(_unlike(found, layout, label or person or "")) from exc

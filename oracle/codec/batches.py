@@ -145,7 +145,6 @@ class BatchCodec:
 
 
 def _asked(message: ArrowQueries) -> Block:
-    """Return the rows that were not rejected."""
     asked = message.rejected == 0
     return (message.features, message.present) if asked.all() else (message.features[asked], message.present[asked])
 

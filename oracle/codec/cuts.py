@@ -19,9 +19,6 @@ class Cuts:
     Formal guarantees:
         * The rows of a batch of several deliveries take at most `BATCH_BYTES`, as a predictor is given them. A delivery
           of more is a batch of its own: the plan's limits bound it.
-
-    Args:
-        plan: The plan.
     """
 
     def __init__(self, plan: Plan) -> None:

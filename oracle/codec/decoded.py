@@ -32,7 +32,6 @@ class DecodedBatch:
     Attributes:
         features: float64[n, D]; zero where there is no query.
         present: bool[n].
-        deliveries: The deliveries.
         parts: For each delivery: the id of its one row, the rows of an Arrow message, that a public question asks
             for several things, or a rejection.
         ends: For each delivery: how many rows there are up to and with it.
@@ -85,7 +84,6 @@ class Run(NamedTuple):
 
     Attributes:
         parts: See `DecodedBatch`.
-        blocks: Their rows.
         sizes: How many rows each has.
     """
 
@@ -99,20 +97,12 @@ class _RunReader(Protocol):
 
     def decode_run(self, bodies: Sequence[bytes]) -> tuple[list[Identifier], NDArray[np.float64]] | None:
         """Return ids and rows, the same as one by one; None where it takes a look at each."""
-        ...
 
 
 def decode_in_runs(
     deliveries: Deliveries, width: int, reader: _RunReader, decode_others: Callable[[Deliveries], Run]
 ) -> DecodedBatch:
-    """Decode deliveries in order, many together where they are all JSON queries of one row or tombstones.
-
-    Args:
-        deliveries: They.
-        width: Numbers of a row.
-        reader: Reads the bodies of those.
-        decode_others: Decodes deliveries that are not.
-    """
+    """Decode deliveries in order, many together where they are all JSON queries of one row or tombstones."""
     parts: list[Part] = []
     sizes: list[int] = []
     blocks: list[Block] = []

@@ -37,11 +37,9 @@ class Codec(Protocol):
 
     def decode(self, deliveries: Deliveries) -> DecodedBatch:
         """Decode deliveries in order."""
-        ...
 
     def encode(self, batch: DecodedBatch, answers: Answers) -> Replies:
         """Encode one reply for each delivery."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,11 +81,7 @@ class GuardedCodec:
         self._codec = codec
 
     def decode(self, deliveries: Deliveries, passed: Mapping[int, Reason] = _NONE) -> DecodedBatch:
-        """Decode deliveries in order.
-
-        Args:
-            deliveries: Any.
-            passed: Why messages that end at these positions take no round; they are not looked at.
+        """Decode deliveries in order; messages that end at positions of `passed` are not looked at, and take no round.
 
         Raises:
             Exception: What follows from the machine or the moment; nothing was rejected for it.

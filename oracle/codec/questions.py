@@ -60,7 +60,6 @@ class QuestionCodec:
         return Run([part for part, _ in decoded], blocks, [len(present) for _, present in blocks])
 
     def _decoded(self, body: bytes | None, content_type: str) -> tuple[Part, Block]:
-        """Return what one delivery is, and its rows."""
         if body is None:
             return None, (np.zeros((1, self._width)), np.zeros(1, dtype=np.bool_))
         if content_type == JSON:

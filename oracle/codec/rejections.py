@@ -40,7 +40,6 @@ class Rejection:
     """One rejection.
 
     Attributes:
-        reason: The reason.
         field: What it is about, in the message's own terms ("x[1]", "id", "body"); for its asker only.
         bound: What would have been accepted; for its asker only.
     """

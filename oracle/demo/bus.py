@@ -66,19 +66,15 @@ class Bus(Protocol):
 
     def config(self, folder: Path) -> str:
         """Return the configuration of `perpetua serve`."""
-        ...
 
     def prepare(self, config: Path, queries: Path, say: Callable[[str], None]) -> None:
         """Bring the query log to the bus."""
-        ...
 
     def answered(self) -> int:
         """Return how many answers there are."""
-        ...
 
     def collect(self) -> Path:
         """Return a file of all answers, one a line, in order."""
-        ...
 
 
 class FileBus:
@@ -114,7 +110,6 @@ class KafkaBus:
 
     Args:
         servers: The broker, "host:port".
-        folder: Where the answers are collected.
     """
 
     ends = False

@@ -41,10 +41,7 @@ class Prepared:
         train: Labelled flights of January to September: visibility (statute miles), wind (knots), label.
         queries: The query log of October to December, one JSON object a line.
         truth: For each query its id, scheduled departure (New York time) and true label; never shown to the daemon.
-        flights: Flights in the package.
         dropped: Flights left out because their hour has no weather report.
-        examples: Rows of `train`.
-        asked: Lines of `queries`.
         share: Part of the labelled flights that the rule allows.
     """
 

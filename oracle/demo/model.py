@@ -64,13 +64,7 @@ def allowed(visibility: NDArray[np.float64], wind: NDArray[np.float64]) -> NDArr
 
 
 def model_text(examples: int, *, epsilon: float = EPSILON, first_share: float | None = FIRST_SHARE) -> str:
-    """Return the model file (TOML).
-
-    Args:
-        examples: Number of labelled flights to declare.
-        epsilon: Per flight.
-        first_share: See `FIRST_SHARE`; None leaves it to the planner.
-    """
+    """Return the model file (TOML); a `first_share` of None is left to the planner."""
     line = "" if first_share is None else f"first_share = {first_share:g}  # small: short phases, more examples\n"
     return _TEXT.format(
         visibility=LEAST_VISIBILITY, wind=MOST_WIND, epsilon=epsilon, examples=examples, first_share=line
@@ -83,11 +77,6 @@ def model(examples: int, *, epsilon: float = EPSILON, first_share: float | None 
     return cast("BoxModel", parse_model(document))
 
 
-def least_flights(examples: int, *, epsilon: float = 1.0) -> int:
-    """Return how many labelled flights this rule would need at another epsilon, with everything left to the planner.
-
-    Args:
-        examples: Number of labelled flights at hand; it does not matter for the result, but by rounding.
-        epsilon: Per flight.
-    """
-    return least_examples(model(examples, epsilon=epsilon, first_share=None))
+def least_flights(examples: int) -> int:
+    """Return how many labelled flights this rule would need at epsilon 1, with everything left to the planner."""
+    return least_examples(model(examples, epsilon=1.0, first_share=None))

@@ -47,7 +47,6 @@ class MqttBus:
 
     Args:
         server: The broker, "host:port".
-        folder: Where the answers are collected.
     """
 
     ends = False
@@ -73,7 +72,7 @@ class MqttBus:
         reader = replace(settings, client_id="perpetua-demo-reader", topic=settings.answers, receive_maximum=1000)
         asyncio.run(hold_session(settings))
         asyncio.run(hold_session(reader))
-        threading.Thread(target=lambda: asyncio.run(read(reader, self._take, asyncio.Event())), daemon=True).start()
+        threading.Thread(target=lambda: asyncio.run(read(reader, self._take)), daemon=True).start()
         bodies = queries.read_bytes().splitlines()
         self._expected = len(bodies)
         asyncio.run(send(replace(settings, client_id="perpetua-demo-asker"), bodies))

@@ -39,11 +39,7 @@ _STYLE: Final["dict[RcKeyType, object]"] = {
 def draw(score: Score, alpha: float, path: Path, crashes: Sequence[int] = ()) -> Path:
     """Draw the error over time, the promised bound and the baseline, and mark phase changes and crashes.
 
-    Args:
-        score: The answers beside the truth.
-        alpha: The error that the plan promises not to exceed.
-        path: Where to write; .svg or .png. The same input gives the same bytes.
-        crashes: Rounds at which the daemon was killed.
+    It is .svg or .png, and the same input gives the same bytes.
 
     Returns:
         `path`.

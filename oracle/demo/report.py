@@ -17,14 +17,7 @@ STRICTER_EPSILON: Final = 1.5
 
 
 def summary(plan: Plan, status: Status, score: Score, seconds: float) -> list[tuple[str, str]]:
-    """Return the rows of the closing table: (name, value).
-
-    Args:
-        plan: The plan that was served.
-        status: The state's public facts at the end.
-        score: The answers beside the truth.
-        seconds: Time that answering took, restart included.
-    """
+    """Return the rows of the closing table: (name, value); the seconds are of answering, restart included."""
     phases = ", ".join(f"{error:.2%} in phase {phase}" for phase, error in score.errors_by_phase.items())
     return [
         ("accuracy", f"{1.0 - score.error:.2%}"),
@@ -96,15 +89,7 @@ def _protection(plan: Plan) -> str:
 
 
 def what_next(prepared: Prepared, plan: Plan, least: int, model_file: Path, state: Path) -> str:
-    """Tell what to try next, one suggestion a line.
-
-    Args:
-        prepared: The demo's data.
-        plan: The plan that was served.
-        least: Flights that epsilon 1 would need (`least_flights`).
-        model_file: The demo's model file.
-        state: The demo's state folder.
-    """
+    """Tell what to try next, one suggestion a line; `least` flights would do for epsilon 1."""
     months = 9.0 * least / prepared.examples
     stronger = (
         f"A stronger promise. Epsilon {plan.epsilon:g} is a weak one; with 1 the odds change by a factor of at most "

@@ -53,8 +53,7 @@ def open_store(table: StateConfig) -> tuple[FolderStore, Plan]:
     data = store.read_plan()
     if data is None:
         store.close()
-        msg = f"{table.folder}: it holds no plan; make a state with `perpetua init`"
-        raise StateError(msg)
+        raise StateError(f"{table.folder}: it holds no plan; make a state with `perpetua init`")
     return store, decode_plan(data)
 
 
@@ -91,10 +90,6 @@ def open_sink(config: Config) -> Sink:
 def inspect_sink(config: Config, reached: Placed) -> None:
     """Find, without changing anything, what stands in the way of opening the sink beside a snapshot.
 
-    Args:
-        config: Names the sink.
-        reached: Where the snapshot is.
-
     Raises:
         StateError: The snapshot is ahead of the sink.
         InputError: A file has content that no commit record speaks of, or another path is needed.
@@ -104,8 +99,7 @@ def inspect_sink(config: Config, reached: Placed) -> None:
     try:
         check_order(reached, last_commit(config))
     except MisplacedError as exc:
-        msg = f"{_record_of(config)}: {str(exc).removeprefix('sink: ')}"
-        raise MisplacedError(msg) from exc
+        raise MisplacedError(f"{_record_of(config)}: {str(exc).removeprefix('sink: ')}") from exc
     sink.inspect()
 
 
@@ -143,6 +137,5 @@ def last_commit(config: Config) -> Committed | None:
 
 
 def _record_of(config: Config) -> Path:
-    """Return where the sink's commit record is."""
     path = config.sink.path if isinstance(config.sink, FileSinkConfig) else None
     return config.state.folder / _STDOUT if path is None else path.with_name(path.name + ".commit")

@@ -16,10 +16,11 @@ from connectors.retry import Backoff, retry
 from oracle.accounting.ledger import LedgerEvent
 from oracle.config.daemon import Config
 from oracle.errors import BusError, InputError, MisplacedError, StateError
-from oracle.hosting.daemons import make_daemon
+from oracle.hosting.daemons import daemon_settings
 from oracle.hosting.kafka_settings import kafka_settings, largest_reply
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
+from oracle.runtime.daemon import Daemon
 from oracle.runtime.fleet import Fleet, Membership
 from oracle.state.folder import read_plan
 from oracle.state.keys import mark_key, read_key_file
@@ -38,11 +39,8 @@ class KafkaModel:
     """What serving a model on Kafka needs, read and checked.
 
     Attributes:
-        config: The configuration.
         plan: The plan of each shard.
-        shards: How many there are.
         master_key: Opens their snapshots.
-        settings: The connector's.
     """
 
     config: Config
@@ -63,8 +61,7 @@ def open_model(config: Config) -> KafkaModel:
     shards = shard_count(folder)
     data = read_plan(shard_folder(folder, 0))
     if data is None:
-        msg = f"{folder}: it holds no plan; make a state with `perpetua init`"
-        raise StateError(msg)
+        raise StateError(f"{folder}: it holds no plan; make a state with `perpetua init`")
     plan = decode_plan(data)
     master_key = read_key_file(config.state.key_path)
     settings = replace(kafka_settings(config, plan.name), secret=mark_key(master_key, plan.digest))
@@ -80,9 +77,7 @@ def open_model(config: Config) -> KafkaModel:
 async def check_topics(model: KafkaModel, *, tolerant: bool = False) -> KafkaModel:
     """Refuse topics that would stop the daemon, or let somebody else stop it; return the model fitted to them.
 
-    Args:
-        model: The model.
-        tolerant: Whether reply topics may be missing, or not as they should be.
+    `tolerant` lets reply topics be missing, or not as they should be.
 
     Raises:
         RefusedError: One is missing or not as it must be.
@@ -131,11 +126,7 @@ class _CheckedMembership:
         self._registry = registry
 
     async def run(self, on_trouble: Callable[[BusError], None]) -> None:
-        """See `Membership.run`.
-
-        Raises:
-            RefusedError: A topic is not as it must be, or the brokers do not let us in.
-        """
+        """See `Membership.run`."""
         self.model = await retry(self._checked, BusError, backoff=Backoff(0.5), on_failure=on_trouble)
         settings, shards = self.model.settings, self.model.shards
         fleet, told = self._fleet, self._registry.strangers
@@ -161,7 +152,6 @@ class _ServedShard:
     """One partition's daemon with its store, which is closed when it ends."""
 
     def __init__(self, model: KafkaModel, partition: int, reporter: Reporter, version: str) -> None:
-        config, plan = model.config, model.plan
         self._settings, self._partition = model.settings, partition
         source = KafkaSource(model.settings, partition)
 
@@ -169,9 +159,17 @@ class _ServedShard:
             stops = model.settings.stop_at_of(partition)
             return shard_event(version, record, started=started, begins=source.begins, stops=stops)
 
-        self._store = DeferredStore(shard_folder(config.state.folder, partition), model.master_key)
+        self._store = DeferredStore(shard_folder(model.config.state.folder, partition), model.master_key)
         sink = KafkaSink(model.settings, partition, source.progress, observer=reporter)
-        self._daemon = make_daemon(config, plan, self._store, source, sink, reporter, announce=announce)
+        self._daemon = Daemon(
+            plan=model.plan,
+            store=self._store,
+            source=source,
+            sink=sink,
+            reporter=reporter,
+            settings=daemon_settings(model.config),
+            announce=announce,
+        )
 
     @property
     def serving(self) -> bool:

@@ -35,10 +35,6 @@ _FRAME: Final = 1024
 def kafka_settings(config: Config, model: str) -> KafkaSettings:
     """Return the connector's settings.
 
-    Args:
-        config: Names the brokers and the topics.
-        model: The model's name.
-
     Raises:
         InputError: The configuration does not name a Kafka source and sink.
         StorageError: A password file cannot be read.

@@ -3,7 +3,7 @@
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -29,10 +29,9 @@ from oracle.telemetry.reporter import Reporter
 
 __all__ = [
     "LoggingObserver",
-    "MqttBus",
     "asker_settings",
+    "broker_settings",
     "last_commit",
-    "login_of",
     "misplaced",
     "mqtt_settings",
     "open_bus",
@@ -57,7 +56,7 @@ def mqtt_settings(config: Config, plan: Plan) -> MqttSettings:
     """
     source, sink, mqtt = _tables(config)
     return replace(
-        _broker_settings(mqtt, mqtt.client_id or f"perpetua-{plan.name}", source.topic, sink.topic),
+        broker_settings(mqtt, mqtt.client_id or f"perpetua-{plan.name}", source.topic, sink.topic),
         model=plan.name,
         reply_topics=tuple(sink.reply_topics),
         reply_levels=sink.reply_levels,
@@ -84,11 +83,15 @@ def asker_settings(config: Config, replies: str) -> MqttSettings:
     """
     _, _, mqtt = _tables(config)
     own_id = f"perpetua-ask-{secrets.token_hex(8)}"
-    return replace(_broker_settings(mqtt, own_id, replies, replies), message_bytes=_LARGEST_PACKET)
+    return replace(broker_settings(mqtt, own_id, replies, replies), message_bytes=_LARGEST_PACKET)
 
 
-def _broker_settings(mqtt: MqttConfig, client_id: str, topic: str, answers: str) -> MqttSettings:
-    """Return how to connect, to read one topic and to write on another."""
+def broker_settings(mqtt: MqttConfig, client_id: str, topic: str, answers: str) -> MqttSettings:
+    """Return how to connect, to read one topic and to write on another.
+
+    Raises:
+        StorageError: A password file cannot be read.
+    """
     host, _, port = mqtt.server.rpartition(":")
     return MqttSettings(
         host=host.strip("[]"),
@@ -97,7 +100,7 @@ def _broker_settings(mqtt: MqttConfig, client_id: str, topic: str, answers: str)
         topic=topic,
         answers=answers,
         model="",
-        login=login_of(mqtt.login),
+        login=_login_of(mqtt.login),
         tls=tls_of(mqtt.tls, "mqtt.tls"),
         keepalive_seconds=mqtt.keepalive_seconds,
         request_seconds=mqtt.request_seconds,
@@ -140,12 +143,7 @@ def _tables(config: Config) -> tuple[MqttSourceConfig, MqttSinkConfig, MqttConfi
     return source, sink, mqtt
 
 
-def login_of(table: LoginConfig | None) -> Login | None:
-    """Return what the connector is told about name and password.
-
-    Raises:
-        StorageError: The password file cannot be read.
-    """
+def _login_of(table: LoginConfig | None) -> Login | None:
     if table is None:
         return None
     password = table.password.get_secret_value() if table.password is not None else None
@@ -177,37 +175,17 @@ def misplaced(config: Config, error: MisplacedError) -> StateError:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class MqttBus:
-    """Both ends of the bus.
-
-    Attributes:
-        source: Not yet open.
-        sink: Not yet open; open it first.
-    """
-
-    source: MqttSource
-    sink: MqttSink
-
-
-def open_bus(config: Config, plan: Plan, log: PublicLog, reporter: Reporter) -> MqttBus:
-    """Return both ends of the bus that the configuration names, not yet open.
-
-    Args:
-        config: Names it.
-        plan: The plan.
-        log: Told of connections.
-        reporter: Told too.
-    """
+def open_bus(config: Config, plan: Plan, log: PublicLog, reporter: Reporter) -> tuple[MqttSource, MqttSink]:
+    """Return both ends of the bus that the configuration names, not yet open; open the sink first."""
     settings = mqtt_settings(config, plan)
     queries, outbox = open_journals(config, plan)
     reporter.link_awaited()
 
     def reload() -> MqttSettings:
-        return replace(settings, login=login_of(_tables(config)[2].login))
+        return replace(settings, login=_login_of(_tables(config)[2].login))
 
     link = Link(settings, queries, outbox, LoggingObserver(log, reporter), reload)
-    return MqttBus(MqttSource(queries, link), MqttSink(settings, outbox, link))
+    return MqttSource(queries, link), MqttSink(settings, outbox, link)
 
 
 def open_offline(config: Config, plan: Plan) -> tuple[JournalSource, MqttSink]:
@@ -231,8 +209,6 @@ class LoggingObserver:
     """Tells the log and the reporter how the link fares; the same words at most once in ten seconds.
 
     Args:
-        log: Where to.
-        reporter: Told of connections, and logs their loss.
         clock: Seconds, monotone.
     """
 

@@ -17,11 +17,7 @@ _OWN = re.compile(r"plan\.json|lock|key|\.?(snapshot-.*\.perp|plan\.json)(\.tmp)
 
 
 def refuse_overlap(config: Config, sink_paths: Mapping[str, Path]) -> None:
-    """Refuse a sink that would write over its own source or state.
-
-    Args:
-        config: Names the source and the state.
-        sink_paths: Every file or folder that the sink may write or cut, by what the user calls it.
+    """Refuse a sink that would write over its own source or state; its paths have the names that the user knows.
 
     Raises:
         InputError: One of them is the source, lies in it or around it, or is the state's.

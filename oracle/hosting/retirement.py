@@ -4,7 +4,6 @@ On MQTT there is none: nothing is published without a daemon, so there it is onl
 """
 
 import asyncio
-import logging
 from collections.abc import Sequence
 
 from msgspec import UNSET
@@ -44,13 +43,7 @@ def retired_event(plan: Plan, snapshot: Snapshot, version: str) -> ModelRetired:
 
 
 def end_streams(config: Config, plan: Plan, snapshots: Sequence[Snapshot], events: Sequence[ModelRetired]) -> None:
-    """Commit of each shard that its model is retired, and put that into its ledger.
-
-    Args:
-        config: What the model is served by; nobody serves it now.
-        plan: The plan.
-        snapshots: The newest of each shard.
-        events: The last ledger event of each.
+    """Commit of each shard that its model is retired, and put that into its ledger; nobody serves it now.
 
     Raises:
         StateError: A snapshot is not the last commit's.
@@ -89,7 +82,7 @@ async def _end_on_kafka(config: Config, snapshots: Sequence[Snapshot], events: S
     from oracle.hosting.kafka import check_topics, open_model  # noqa: PLC0415
     from oracle.telemetry.client_logs import hear_client  # noqa: PLC0415
 
-    hear_client(logging.NullHandler())
+    hear_client()
     model = await check_topics(open_model(config), tolerant=True)
     found = await members(model.settings)
     if found:

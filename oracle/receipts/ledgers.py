@@ -45,6 +45,7 @@ from oracle.receipts.receipts import Statement, armed_sides
 
 __all__ = ["UNSEEN", "against_ledger", "read_ledger", "shows_rounds"]
 
+_Standing = ShardStarted | ShardStopped | ModelRetired
 _RunEvent = (
     PhaseStarted
     | PhaseEnded
@@ -55,9 +56,7 @@ _RunEvent = (
     | SharesReleased
     | AnswerPaid
     | MessageSkipped
-    | ShardStarted
-    | ShardStopped
-    | ModelRetired
+    | _Standing
 )
 
 UNSEEN: Final = (
@@ -70,11 +69,8 @@ UNSEEN: Final = (
 def read_ledger(path: Path, shard: str | None = None) -> list[LedgerEvent]:
     """Return the events of a ledger, as a file has them or as they came from a bus.
 
-    A line is an event, or, of a Kafka topic, a key (query topic/partition/...), a tab and an event.
-
-    Args:
-        path: The file.
-        shard: "TOPIC/PARTITION", of which to take the events alone where there are keys.
+    A line is an event, or, of a Kafka topic, a key (query topic/partition/...), a tab and an event; where there are
+    keys, `shard` is "TOPIC/PARTITION".
 
     Raises:
         StorageError: It cannot be read.
@@ -104,14 +100,10 @@ def _keyed(line: bytes) -> tuple[bytes, bytes]:
 
 
 def against_ledger(statement: Statement, events: Sequence[LedgerEvent]) -> list[str]:
-    """Return where a statement and a ledger disagree, in words.
+    """Return where a statement and the ledger of one shard disagree, in words.
 
     What the ledger says of later rounds does not matter, as long as it is what the plan has. Nor does what it says
     twice: MQTT delivers at least once. See the module for what is not found.
-
-    Args:
-        statement: With a plan that can be read.
-        events: Of one shard.
 
     Raises:
         PlanError: The statement's plan cannot be read.
@@ -134,8 +126,7 @@ def shows_rounds(statement: Statement, events: Sequence[LedgerEvent]) -> bool:
 
     A phase that ends and a shard that starts or stops say it; between these, rounds are no events.
     """
-    kinds = PhaseEnded | ShardStarted | ShardStopped | ModelRetired
-    return any(isinstance(event, kinds) and event.round == statement.round for event in events)
+    return any(isinstance(event, PhaseEnded | _Standing) and event.round == statement.round for event in events)
 
 
 def _contradictions(told: list[LedgerEvent]) -> Iterator[str]:
@@ -203,19 +194,17 @@ def _possible(plan: Plan, event: _RunEvent) -> bool:  # noqa: PLR0911 -- one for
         return event == phase_started(plan, event.phase)
     if isinstance(event, PhaseEnded):
         return event.round == first + rounds and 0 <= event.rearms <= rounds * armed_sides(plan)
-    if isinstance(event, ShardStarted | ShardStopped | ModelRetired):
+    if isinstance(event, _Standing):
         return first <= event.round <= first + rounds and _stands(plan, event, event.round - first)
     sides = armed_sides(plan)
     return first <= event.round < first + rounds and (isinstance(event, ReplayForked) or 0 <= event.side < sides)
 
 
 def _of_ensemble(plan: EnsemblePlan, event: SharesReleased) -> bool:
-    """Return whether a run of the ensemble's plan can have the event."""
     return plan.share_slope is not msgspec.UNSET and event.round == 0 and len(event.counts) == len(plan.classes)
 
 
 def _of_questions(plan: QuestionPlan, event: MarginalsReleased | AnswerPaid) -> bool:
-    """Return whether a run of a plan of public questions can have the event."""
     if isinstance(event, AnswerPaid):
         if (event.above is msgspec.UNSET) == isinstance(plan, TablePlan):
             return False
@@ -227,7 +216,7 @@ def _of_questions(plan: QuestionPlan, event: MarginalsReleased | AnswerPaid) -> 
     return event.round == 0 and list(map(len, event.counts)) == sizes
 
 
-def _stands(plan: Plan, event: ShardStarted | ShardStopped | ModelRetired, phase_round: int) -> bool:
+def _stands(plan: Plan, event: _Standing, phase_round: int) -> bool:
     """Return whether an event's guarantee is the plan's at that round of its phase, and so what it was paid."""
     if (event.paid is msgspec.UNSET) != (plan.paid_limit is None):
         return False
@@ -281,13 +270,18 @@ def _rearms(statement: Statement, told: list[LedgerEvent]) -> Iterator[str]:
                 f"phase {event.phase}: the ledger contradicts itself: it has {of_phase[event.phase]} re-arms, and "
                 f"counts {event.rearms} at the phase's end"
             )
-        elif isinstance(event, ShardStarted | ShardStopped | ModelRetired) and event.round <= statement.round:
-            before = bisect_left(rounds, event.round)
-            if event.rearms != before:
-                yield (
-                    f"the ledger contradicts itself: it has {before} re-arms before round {event.round}, and counts "
-                    f"{event.rearms} in its {_name(event)}"
-                )
+        elif isinstance(event, _Standing) and event.round <= statement.round:
+            yield from _miscounted(event, "re-arms", rounds, event.rearms)
+
+
+def _miscounted(event: _Standing, what: str, rounds: Sequence[int], counted: object) -> Iterator[str]:
+    """Yield what an event counts otherwise than the ledger has it before its round."""
+    before = bisect_left(rounds, event.round)
+    if counted != before:
+        yield (
+            f"the ledger contradicts itself: it has {before} {what} before round {event.round}, and counts "
+            f"{counted} in its {_name(event)}"
+        )
 
 
 def _paid(plan: Plan, statement: Statement, told: list[LedgerEvent]) -> Iterator[str]:
@@ -302,13 +296,8 @@ def _paid(plan: Plan, statement: Statement, told: list[LedgerEvent]) -> Iterator
     if before != statement.paid:
         yield f"the ledger has {before} paid answers before round {statement.round}, the receipt {statement.paid}"
     for event in told:
-        if isinstance(event, ShardStarted | ShardStopped | ModelRetired) and event.round <= statement.round:
-            before = bisect_left(rounds, event.round)
-            if event.paid != before:
-                yield (
-                    f"the ledger contradicts itself: it has {before} paid answers before round {event.round}, and "
-                    f"counts {event.paid} in its {_name(event)}"
-                )
+        if isinstance(event, _Standing) and event.round <= statement.round:
+            yield from _miscounted(event, "paid answers", rounds, event.paid)
     released = any(isinstance(event, MarginalsReleased) for event in told)
     if statement.round and _has_start(plan) and not released:
         yield "the ledger lacks the marginals that the plan's hypothesis starts from"

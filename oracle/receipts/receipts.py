@@ -49,9 +49,7 @@ class PhaseLine(msgspec.Struct, frozen=True, kw_only=True):
     """One phase that has begun.
 
     Attributes:
-        phase: Its number.
         first_round: Its first global round.
-        rounds: How many it has.
         answered: How many of them were answered.
         epsilon: Per-record epsilon of its records (nats).
         delta: Per-record delta of its records.
@@ -72,12 +70,9 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
         version: Of this format.
         software: Name and version of what made it.
         issued: When, UTC.
-        model: The model's name.
         plan: The plan's canonical JSON, whole.
         plan_digest: Its SHA-256, hex digits.
         nominal: True where no proof bounds epsilon and delta.
-        round: Rounds answered.
-        phases: Every phase that has begun.
         rearms: Times that any side was armed afresh.
         delta_spent: Sum of delta over the training records and all rounds so far.
         delta_limit: Its bound for ever.
@@ -114,11 +109,7 @@ def tag_commitment(plan_digest: bytes, rounds: int, tag: bytes) -> str:
 def make_statement(folder: Path, master_key: bytes, software: str, origins: Sequence[Path] = ()) -> Statement:
     """Return the statement of a state folder's newest snapshot; the folder may be served meanwhile.
 
-    Args:
-        folder: The state folder.
-        master_key: Its key.
-        software: What makes the statement.
-        origins: Genesis file and copies of the folder, whose forks are recorded beside them and count too.
+    `origins` are the genesis file and copies of the folder, whose forks are recorded beside them and count too.
 
     Raises:
         StateError: The folder holds no state, or its snapshot cannot be read with this key; or a record of forks cannot
@@ -186,9 +177,7 @@ def seal(statement: Statement, key: Ed25519PrivateKey) -> bytes:
 def open_receipt(path: Path, public_key: bytes | None) -> tuple[Statement, str]:
     """Read a receipt, check its signature, and return what it states and the key it is signed with, hex digits.
 
-    Args:
-        path: The file.
-        public_key: The key that it has to be signed with; None takes the one it names.
+    A public key of None takes the one that it names.
 
     Raises:
         StorageError: The file cannot be read.

@@ -32,7 +32,6 @@ class Retention(Protocol):
     @property
     def pressed(self) -> bool:
         """Whether a snapshot should come before it is due, so that something can be let go."""
-        ...
 
     async def forget(self, position: int) -> None:
         """Let go of what no restart from this position needs.
@@ -40,7 +39,6 @@ class Retention(Protocol):
         Raises:
             StorageError: It could not be let go.
         """
-        ...
 
 
 class _Place(NamedTuple):
@@ -53,8 +51,6 @@ class Taken:
     """A snapshot that is not written yet.
 
     Attributes:
-        snapshot: The snapshot.
-        facts: What is public where it was taken.
         durable: Set when all before it is durable.
     """
 
@@ -72,7 +68,6 @@ class Checkpoints:
 
     Args:
         store: Holds at least the first snapshot.
-        reporter: Told of each.
         rounds: One is due after so many rounds.
         seconds: One is due after so many seconds with a new delivery.
         clock: Seconds, monotone.
@@ -118,10 +113,7 @@ class Checkpoints:
             self._taken.durable.set()
 
     async def take_if_due(self, shard: Shard) -> Taken | None:
-        """Return a snapshot to be given to `write`, if one is due; the last one has been written then.
-
-        Args:
-            shard: Between two batches.
+        """Return a snapshot to be given to `write`, if one is due between two batches; the last one is written then.
 
         Raises:
             MessageError: See `Shard.settle`.

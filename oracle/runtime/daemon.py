@@ -14,6 +14,7 @@ snapshot is never ahead of the commits.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -46,8 +47,6 @@ class DaemonSettings:
     """How the daemon goes about it; nothing here can change an answer.
 
     Attributes:
-        batch_rows: Most deliveries answered and committed at once.
-        snapshot_rounds: A snapshot is due after so many rounds.
         snapshot_seconds: A snapshot is due after so many seconds with a new delivery, rejected ones too: what is
             behind the snapshot may be deleted from the log only when a later one does not need it.
         drain_seconds: After the first signal, how long the running batch and the last snapshot may take.
@@ -64,7 +63,6 @@ class Announce(Protocol):
 
     def __call__(self, record: ShardTelemetry, *, started: bool) -> LedgerEvent:
         """Return the event."""
-        ...
 
 
 class Daemon:
@@ -75,19 +73,14 @@ class Daemon:
         * A snapshot is only ever written at a committed position.
 
     Args:
-        plan: The plan.
         store: Holds at least the first snapshot.
         source: Not yet open.
         sink: Not yet open.
-        reporter: Told of all that happens.
-        settings: See `DaemonSettings`.
         clock: Seconds, monotone.
         on_progress: Called with the position after every commit, and while catching up.
         announce: Makes ledger events of the beginning and the end of serving; None for a ledger that depends on the
             queries only.
         retention: Told of each snapshot; None where the bus keeps deliveries by itself.
-        restore: Makes the predictor of the plan and a snapshot's arrays.
-        codec: Makes what decodes and encodes.
     """
 
     def __init__(  # noqa: PLR0913 -- its parts
@@ -99,7 +92,7 @@ class Daemon:
         sink: Sink,
         reporter: Reporter,
         settings: DaemonSettings | None = None,
-        clock: Callable[[], float],
+        clock: Callable[[], float] = time.monotonic,
         on_progress: Callable[[int], None] = lambda _position: None,
         announce: Announce | None = None,
         retention: Retention | None = None,
@@ -170,11 +163,6 @@ class Daemon:
         return None
 
     async def _recover_after(self, failed: MessageError) -> tuple[Shard, Deliveries]:
-        """Go back to the last commit.
-
-        Raises:
-            MessageError: The source cannot be opened again.
-        """
         self._serving = False
         self._reporter.message_failed(failed)
         await self._source.close()
@@ -189,8 +177,7 @@ class Daemon:
         self._reporter.restoring(self._source.lag)
         snapshot = await asyncio.to_thread(self._store.load_latest, self._plan.digest)
         if snapshot is None:
-            msg = "state: it holds no snapshot; make one with `perpetua init`"
-            raise StorageError(msg)
+            raise StorageError("state: it holds no snapshot; make one with `perpetua init`")
         shard = await asyncio.to_thread(self._make_shard, snapshot)
         self._reporter.snapshot_read(shard.facts(), *await asyncio.to_thread(self._checkpoints.newest))
         self._checkpoints.begin(snapshot)
@@ -229,16 +216,18 @@ class Daemon:
         await self._announce_in_ledger(shard, started=False)
         await self._write_last(shard)
         if exhausted:
-            msg = f"round {self._plan.rounds}: the plan's last phase has ended; make a new plan and state"
-            raise PlanExhaustedError(msg)
+            raise PlanExhaustedError(
+                f"round {self._plan.rounds}: the plan's last phase has ended; make a new plan and state"
+            )
 
     async def _write_last(self, shard: Shard) -> None:
         try:
             await self._checkpoints.write_last(shard)
         except StorageError as exc:
             self._reporter.snapshot_failed(exc)
-            msg = f"{exc}; every answer stands, but not the last snapshot: a restart re-executes from the one before"
-            raise StorageError(msg) from exc
+            raise StorageError(
+                f"{exc}; every answer stands, but not the last snapshot: a restart re-executes from the one before"
+            ) from exc
 
     async def _announce_in_ledger(self, shard: Shard, *, started: bool) -> None:
         """Commit the ledger event of the beginning or the end, at the position reached."""
@@ -247,11 +236,7 @@ class Daemon:
             await self._sink.commit(Commit(Replies(), [encode(event)], shard.position, shard.mark.pack()))
 
     def install_signals(self, exit_now: Callable[[int], None]) -> None:
-        """Stop cleanly at SIGTERM or SIGINT within `drain_seconds`; exit at the second one.
-
-        Args:
-            exit_now: Ends the process at once (a crash is always safe).
-        """
+        """Stop cleanly at SIGTERM or SIGINT within `drain_seconds`; exit at the second one."""
 
         def begin_stop(signal: str) -> bool:
             if self._stopping.is_set() or not self._serving:  # while recovering there is nothing to drain

@@ -25,16 +25,13 @@ class Serving(Protocol):
 
     async def run(self) -> int:
         """Serve until stopped; return the rounds answered in all."""
-        ...
 
     @property
     def serving(self) -> bool:
         """True once it answers; before, there is nothing to drain."""
-        ...
 
     def stop(self) -> None:
         """Ask for a clean stop."""
-        ...
 
 
 class Membership(Protocol):
@@ -42,7 +39,6 @@ class Membership(Protocol):
 
     async def run(self, on_trouble: Callable[[BusError], None]) -> None:
         """Take part until cancelled."""
-        ...
 
 
 class Fleet:
@@ -50,7 +46,6 @@ class Fleet:
 
     Args:
         open_shard: Makes one partition's daemon; it may raise what `Daemon.run` may.
-        registry: Told of all that happens.
         drain_seconds: Most time for a shard to stop cleanly; then it is cut off, which loses nothing.
         retry_seconds: After being fenced, how long a shard that is still ours waits before it is tried again: long
             enough for the group to find out whose it is.
@@ -192,11 +187,7 @@ class Fleet:
             self._finished.set()
 
     def install_signals(self, exit_now: Callable[[int], None]) -> None:
-        """Stop cleanly at SIGTERM or SIGINT within twice `drain_seconds`; exit at the second one.
-
-        Args:
-            exit_now: Ends the process at once (a crash is always safe).
-        """
+        """Stop cleanly at SIGTERM or SIGINT within twice `drain_seconds`; exit at the second one."""
 
         def begin_stop(signal: str) -> bool:
             if self._stopping.is_set():

@@ -75,8 +75,9 @@ def fork_cost(plan: Plan, snapshot: Snapshot) -> ForkCost:
     if plan.released or snapshot.paid == plan.paid_limit:
         return ForkCost(0.0, 0.0, 0.0)
     if plan.nominal:
-        msg = f"plan.profile = {plan.profile!r}: its epsilon is nominal, so what another run costs cannot be stated"
-        raise RefusedError(msg)
+        raise RefusedError(
+            f"plan.profile = {plan.profile!r}: its epsilon is nominal, so what another run costs cannot be stated"
+        )
     if not plan.protects_queries:
         delta = plan.phases[0].delta
         return ForkCost(epsilon=plan.epsilon, delta=delta, delta_sum=_above(plan.delta_spent(1, 0)))
@@ -98,14 +99,7 @@ def _above(total: float) -> float:
 
 
 def fork_event(plan: Plan, snapshot: Snapshot, salt: bytes, number: int) -> ReplayForked:
-    """Return the public event of a fork.
-
-    Args:
-        plan: The plan.
-        snapshot: What is forked.
-        salt: See `PhaseKey.fork`.
-        number: How many forks there are with this one.
-    """
+    """Return the public event of a fork; `number` counts it in."""
     return ReplayForked(
         round=snapshot.round,
         phase=snapshot.phase,
@@ -116,16 +110,12 @@ def fork_event(plan: Plan, snapshot: Snapshot, salt: bytes, number: int) -> Repl
 
 
 def fork_snapshot(snapshot: Snapshot, salt: bytes) -> Snapshot:
-    """Return the state from which another log is answered, from that log's beginning.
+    """Return the state from which another log is answered, from that log's beginning; `salt` is 32 fresh random bytes.
 
     Formal guarantees:
         * All noise behind it is a function of the forked key: that of depths, Stoppers and coins, and each armed
           side's rho, which is derived again when the state is restored. So are query hashes and the running tag.
         * The snapshot itself is untouched.
-
-    Args:
-        snapshot: Of the run.
-        salt: 32 fresh random bytes.
 
     Raises:
         CorruptSnapshotError: The snapshot has no phase key.

@@ -38,11 +38,10 @@ class Passed(NamedTuple):
         """
         skipped = tuple(sorted({*self.skipped, position}))
         if len(skipped) > _MOST_SKIPPED:
-            msg = (
+            raise StateError(
                 f"position {position}: {_MOST_SKIPPED} messages of this shard were passed over already, and a commit "
                 "can name no more; use a Perpetua that answers the message, or make a new state"
             )
-            raise StateError(msg)
         return self._replace(skipped=skipped)
 
     def and_internal(self, positions: Iterable[int]) -> "Passed":
@@ -54,7 +53,6 @@ class CommitMark(NamedTuple):
     """What is committed with every position.
 
     Attributes:
-        round: Rounds answered up to the position.
         tag: The running tag, an XOR-MAC over (round, keyed hash of the query) of all of them; 16 bytes.
         passed: What took no round, at the position, before it or behind it: re-execution is bound to it.
     """
@@ -98,5 +96,6 @@ class CommitMark(NamedTuple):
                 return cls(rounds, tag, Passed(found[:skipped], found[skipped:]))
         except struct.error:
             pass
-        msg = "commit metadata: not written by Perpetua, or by a newer one; the sink belongs to something else"
-        raise LogDivergedError(msg)
+        raise LogDivergedError(
+            "commit metadata: not written by Perpetua, or by a newer one; the sink belongs to something else"
+        )

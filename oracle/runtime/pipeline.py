@@ -98,8 +98,6 @@ class Pipeline:
         shard: At the sink's last commit.
         source: Open behind it.
         sink: Open.
-        checkpoints: Takes and writes snapshots.
-        reporter: Told of all that happens.
         on_progress: Called with the position after every commit.
         batch_rows: Most deliveries of a batch.
         patience: Seconds that a batch may take, where how long answers take tells nothing private: one that takes
@@ -144,9 +142,7 @@ class Pipeline:
     async def run(self, fetched: Deliveries, first_rows: int | None = None) -> bool:
         """Serve until the stream ends, a stop is asked for, or the plan has ended; return whether the plan has.
 
-        Args:
-            fetched: Deliveries that were fetched already.
-            first_rows: Most deliveries of the first batch; each may have twice as many as the last.
+        The first batch has at most `first_rows` deliveries; each may have twice as many as the last.
 
         Raises:
             PerpetuaError: See `Source.fetch`, `Shard.process`, `Sink.commit`, `Checkpoints.write`.
@@ -286,7 +282,6 @@ class Pipeline:
                 self._batches.put_nowait(_Notice.DURABLE)
 
     def _report(self, together: Sequence[Answered], seconds: float) -> None:
-        """Tell of batches whose answers are durable."""
         self._committed_at = self._clock()
         self._reporter.took(Work.COMMIT, seconds)
         for one in together:

@@ -28,7 +28,6 @@ class Placed(Protocol):
     @property
     def position(self) -> int:
         """Position after the last delivery; 0 before the first."""
-        ...
 
 
 def check_order(shard: Placed, committed: Committed | None) -> None:
@@ -40,21 +39,20 @@ def check_order(shard: Placed, committed: Committed | None) -> None:
     """
     if committed is None:
         if shard.position > 0:
-            msg = (
+            raise MisplacedError(
                 f"sink: it has no commit, but the state is at position {shard.position}; restore the sink's files (on "
                 "Kafka: the group's committed offset, which goes with a deleted topic)"
             )
-            raise MisplacedError(msg)
         return
     if CommitMark.is_last(committed.metadata):
-        msg = f"position {committed.position}: the model was retired here, and no copy of its state answers any more"
-        raise RetiredError(msg)
+        raise RetiredError(
+            f"position {committed.position}: the model was retired here, and no copy of its state answers any more"
+        )
     if committed.position < shard.position:
-        msg = (
+        raise MisplacedError(
             f"sink: its last commit is at position {committed.position}, behind the state at {shard.position};"
             " restore the sink's files (on Kafka: the group's committed offset), or the state folder of that time"
         )
-        raise MisplacedError(msg)
 
 
 async def catch_up(
@@ -64,12 +62,6 @@ async def catch_up(
 
     Nothing is written: every answer in between was published already, and comes out the same. It computes in a thread,
     for the event loop is wanted meanwhile: by probes, and by a bus that expects signs of life.
-
-    Args:
-        shard: Just restored from its snapshot.
-        source: Not yet open.
-        committed: What `Sink.open` returned.
-        progress: Called with the position re-executed up to.
 
     Returns:
         The rounds it took, and the deliveries behind the commit that were fetched already.
@@ -93,8 +85,9 @@ async def catch_up(
         while reached < committed.position and not behind:
             fetched = await source.fetch(_ROWS, _FETCH_SECONDS)
             if not fetched:
-                msg = f"source: it ends before position {committed.position}, up to which answers were committed"
-                raise SourceError(msg)
+                raise SourceError(
+                    f"source: it ends before position {committed.position}, up to which answers were committed"
+                )
             deliveries, behind = fetched.split(committed.position)
             while deliveries:
                 batch = await asyncio.to_thread(shard.decode_leading, deliveries)
@@ -103,19 +96,13 @@ async def catch_up(
                 deliveries = deliveries.part(len(batch.deliveries))
         rounds = await repeating.finish()
     if shard.position != committed.position:
-        msg = f"log diverged: no record ends at position {committed.position}"
-        raise LogDivergedError(msg)
+        raise LogDivergedError(f"log diverged: no record ends at position {committed.position}")
     shard.check(mark)
     return rounds, behind
 
 
 class _Repeating:
-    """Re-executes batches in order, one at a time, in a thread, while the next one is fetched and decoded.
-
-    Args:
-        shard: Re-executes them.
-        progress: Called with the position behind each.
-    """
+    """Re-executes batches in order, one at a time, in a thread, while the next one is fetched and decoded."""
 
     def __init__(self, shard: Shard, progress: Callable[[int], None]) -> None:
         self._shard = shard
@@ -142,11 +129,7 @@ class _Repeating:
         self._task = asyncio.create_task(asyncio.to_thread(_again, self._shard, batch))
 
     async def finish(self) -> int:
-        """Wait until all is done, and return the rounds it took.
-
-        Raises:
-            LogDivergedError: The plan has no round left for a batch.
-        """
+        """Wait until all is done, and return the rounds it took."""
         task, self._task = self._task, None
         if task is not None:
             self._rounds += await task
@@ -159,18 +142,13 @@ def _again(shard: Shard, batch: DecodedBatch) -> int:
     try:
         return shard.repeat(batch)
     except PlanExhaustedError as exc:
-        msg = "log diverged: it holds more queries than the plan has rounds, so they were never answered"
-        raise LogDivergedError(msg) from exc
+        raise LogDivergedError(
+            "log diverged: it holds more queries than the plan has rounds, so they were never answered"
+        ) from exc
 
 
 async def repeat_in_doubt(shard: Shard, source: Source, sink: Sink, waiting: Deliveries) -> Deliveries:
     """Give again what a crash may have let out of the sink; return the deliveries behind it that were fetched already.
-
-    Args:
-        shard: At the sink's last commit.
-        source: Open there.
-        sink: Just opened.
-        waiting: Deliveries behind the commit that were fetched already.
 
     Raises:
         LogDivergedError: The log is not the one that those answers belong to; nothing was given.
@@ -183,15 +161,15 @@ async def repeat_in_doubt(shard: Shard, source: Source, sink: Sink, waiting: Del
     while not waiting or waiting.positions[-1] < doubt.position:
         fetched = await source.fetch(_ROWS, _FETCH_SECONDS)
         if not fetched:
-            msg = f"source: it ends before position {doubt.position}, up to which answers may have left"
-            raise SourceError(msg)
+            raise SourceError(f"source: it ends before position {doubt.position}, up to which answers may have left")
         waiting = Deliveries.joined([waiting, fetched])
     mark = CommitMark.unpack(doubt.metadata)
     shard.learn(mark.passed)
     again, behind = waiting.split(doubt.position)
     if not again or again.positions[-1] != doubt.position:
-        msg = f"log diverged: no record ends at position {doubt.position}, up to which answers may have left"
-        raise LogDivergedError(msg)
+        raise LogDivergedError(
+            f"log diverged: no record ends at position {doubt.position}, up to which answers may have left"
+        )
     commits: list[Commit] = []
     while again:
         batch = await asyncio.to_thread(shard.decode_leading, again)

@@ -51,7 +51,6 @@ class Outcome:
 
     Attributes:
         commit: To be made durable as a whole, before anything else is processed.
-        rounds: How many rounds it took.
         rejections: Reason of each wholly rejected delivery.
         phase_ended: True if a phase ended in it: snapshot soon, so that the old key can go.
         failures: Position of each delivery that was rejected as `internal`, and the error's class.
@@ -73,10 +72,6 @@ class Shard:
         * Re-executing up to a commit restores the very state that made it, or `check` raises.
 
     Args:
-        plan: The plan.
-        snapshot: Where to go on from.
-        restore: Makes the predictor of the plan and the snapshot's arrays.
-        codec: Makes what decodes and encodes.
         number: The shard's number, for errors.
 
     Raises:
@@ -109,8 +104,7 @@ class Shard:
         if (facts.round, facts.phase, facts.rearms, facts.paid) != stated or (
             any(rests) and (facts.rested, facts.rest_left) != rests
         ):
-            msg = "snapshot: its header and its state disagree"
-            raise CorruptSnapshotError(msg)
+            raise CorruptSnapshotError("snapshot: its header and its state disagree")
 
     @property
     def position(self) -> int:
@@ -176,9 +170,6 @@ class Shard:
     def repeat(self, given: DecodedBatch) -> int:
         """Answer again deliveries whose answers are durable already, and make no replies of them; return the rounds.
 
-        Args:
-            given: As `process` takes it.
-
         Raises:
             PlanExhaustedError: The plan has not enough rounds for all of them.
             MessageError: As of `process`.
@@ -191,8 +182,7 @@ class Shard:
                 self._tag ^= self._predictor.answer(batch.features[rows], batch.present[rows]).tag
         self._reach(batch)
         if batch is not given:
-            msg = f"round {self._plan.rounds}: the plan's last phase has ended"
-            raise PlanExhaustedError(msg)
+            raise PlanExhaustedError(f"round {self._plan.rounds}: the plan's last phase has ended")
         return len(batch.features)
 
     def _execute(self, batch: DecodedBatch) -> tuple[DecodedBatch, Answers, PublicFacts]:
@@ -231,14 +221,7 @@ class Shard:
 
     @contextmanager
     def _named(self, done: str, first: int, last: int, count: int) -> Iterator[None]:
-        """Say of an error that nobody foresaw where it happened, and of the error itself no more than its class.
-
-        Args:
-            done: What was to be done with the messages.
-            first: Position just after the first of them.
-            last: The same of the last one.
-            count: How many there are.
-        """
+        """Say of an error that nobody foresaw where it happened, and of the error itself no more than its class."""
         try:
             yield
         except PerpetuaError:
@@ -246,11 +229,10 @@ class Shard:
         except Exception as exc:
             where, kind = self._where(first, last), type(exc).__name__
             if short_of_resources(exc):
-                msg = (
+                raise ResourceError(
                     f"{where}: cannot be {done} for want of memory, threads or files ({kind}); what was committed "
                     "stands, and a restart goes on"
-                )
-                raise ResourceError(msg) from exc
+                ) from exc
             alone = count == 1 or done in _COMMITTED  # nothing is gained by smaller steps
             raise MessageError(f"{where}: {self._advice(done, last, count, kind)}", alone=alone) from exc
 
@@ -294,8 +276,9 @@ class Shard:
             return batch
         fitting = int(np.searchsorted(batch.ends, left, side="right"))
         if fitting == 0:
-            msg = f"round {self._plan.rounds}: the plan's last phase has ended; make a new plan and state"
-            raise PlanExhaustedError(msg)
+            raise PlanExhaustedError(
+                f"round {self._plan.rounds}: the plan's last phase has ended; make a new plan and state"
+            )
         return self.decode(batch.deliveries.part(0, fitting))
 
     def check(self, mark: CommitMark) -> None:
@@ -306,14 +289,14 @@ class Shard:
         """
         mine = self.mark
         if mine.round != mark.round:
-            msg = f"log diverged: {mark.round} rounds were committed here, re-execution took {mine.round}"
-            raise LogDivergedError(msg)
+            raise LogDivergedError(
+                f"log diverged: {mark.round} rounds were committed here, re-execution took {mine.round}"
+            )
         if mine.tag != mark.tag:
-            msg = (
+            raise LogDivergedError(
                 f"log diverged: the queries before round {mark.round} are not the ones that were answered (or an "
                 "ensemble's teachers, fitted to them again, come out otherwise here)"
             )
-            raise LogDivergedError(msg)
 
     def snapshot(self) -> Snapshot:
         """Return a snapshot of the next generation. It holds raw private points and keys."""

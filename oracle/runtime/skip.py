@@ -20,20 +20,7 @@ _WAIT: Final = 30.0
 
 
 async def check_message(snapshot: Snapshot, source: Source | None, committed: Committed | None, position: int) -> None:
-    """Refuse what `skip_message` would, as far as can be seen while nothing is opened for writing and nobody fenced.
-
-    Args:
-        snapshot: See `skip_message`.
-        source: See `skip_message`.
-        committed: The sink's last commit.
-        position: See `skip_message`.
-
-    Raises:
-        InputError: See `skip_message`.
-        StateError: See `skip_message`.
-        SourceError: See `skip_message`.
-        BusError: The bus does not answer.
-    """
+    """Refuse what `skip_message` would, as far as can be seen while nothing is opened for writing and nobody fenced."""
     try:
         await _passing(snapshot, source, committed, position)
     finally:
@@ -42,13 +29,7 @@ async def check_message(snapshot: Snapshot, source: Source | None, committed: Co
 
 
 async def skip_message(snapshot: Snapshot, source: Source | None, sink: Sink, position: int) -> None:
-    """Commit that the next message takes no round.
-
-    Args:
-        snapshot: The shard's newest.
-        source: Not yet open; None for lines of a stream that can be read once only.
-        sink: Not yet open.
-        position: Where the message ends, to be sure that it is the one that is meant.
+    """Commit that the next message, which ends at `position`, takes no round; source and sink are not yet open.
 
     Raises:
         InputError: The message is not the next one; it was answered, or others come before it.
@@ -61,11 +42,10 @@ async def skip_message(snapshot: Snapshot, source: Source | None, sink: Sink, po
     committed = await sink.open()
     try:
         if sink.in_doubt is not None:
-            msg = (
+            raise StateError(
                 f"sink: answers up to position {sink.in_doubt.position} may have left and are not committed; start "
                 "`perpetua serve` on the same stream first, which gives them again and then stops at the message"
             )
-            raise StateError(msg)
         stands, mark = await _passing(snapshot, source, committed, position)
         # before the source is closed: it says what it has read
         await sink.commit(Commit(Replies(), [], stands, mark.pack()))

@@ -24,17 +24,12 @@ _PLACE: Final = re.compile(r"%[-#0-9. +]*[a-zA-Z]")
 _LEFT_OUT: Final = "..."
 
 
-def hear_client(handler: logging.Handler, loggers: Sequence[str] = _LOGGERS) -> None:
-    """Give all that a library logs to this handler, and to nobody else; `logging.NullHandler` silences it.
-
-    Args:
-        handler: Gets the lines.
-        loggers: The library's; by default the clients'.
-    """
+def hear_client(handler: logging.Handler | None = None, loggers: Sequence[str] = _LOGGERS) -> None:
+    """Give all that a library logs to this handler, and to nobody else; None silences it."""
     for name in loggers:
         logger = logging.getLogger(name)
         logger.propagate = False
-        logger.handlers = [handler]
+        logger.handlers = [handler or logging.NullHandler()]
 
 
 class LibraryLog(logging.Handler):
@@ -42,8 +37,6 @@ class LibraryLog(logging.Handler):
 
     Args:
         log: Where these go; of each of the library's loggers at most one in ten seconds.
-        event: What they are called there.
-        clock: Seconds, monotone.
     """
 
     def __init__(self, log: PublicLog, event: str = "bus.client", clock: Callable[[], float] = time.monotonic) -> None:

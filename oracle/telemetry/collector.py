@@ -134,10 +134,8 @@ class RecordCollector(Collector):
     """Collects the metrics of one moment, in any thread: nothing here changes any more.
 
     Attributes:
-        telemetry: The records.
         unready: The shards that are not ready, and None if the whole process is not.
         now: Seconds since 1970.
-        tallies: By work and shard.
     """
 
     telemetry: ProcessTelemetry

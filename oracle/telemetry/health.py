@@ -32,8 +32,6 @@ class NotReady:
 
     Attributes:
         shard: Which shard; None for the whole process.
-        check: What was looked at.
-        text: In words.
     """
 
     shard: int | None
@@ -48,7 +46,6 @@ class Health:
     """Checks the records once a second, and the folders every two.
 
     Args:
-        registry: Where the records are.
         folder_of: Where a shard's snapshots are; it does not check whether they are there.
         stall_seconds: Seconds without progress, with queries waiting, after which a shard is not ready.
         clock: Seconds, monotone.

@@ -85,8 +85,6 @@ class PublicLog:
     """Writes log lines to one stream.
 
     Args:
-        stream: Where to.
-        layout: "json" (one object a line) or "text".
         model: The model's name, on every line.
         partition: The partition's number, on every line; None where there is only one stream.
     """
@@ -139,6 +137,5 @@ class PublicLog:
 
     def _checked(self, event: str, fields: dict[str, float | str]) -> dict[str, float | str]:
         if event not in EVENTS or not fields.keys() <= FIELDS:
-            msg = f"log event {event!r} or one of its fields is not in the closed vocabulary"
-            raise KeyError(msg)
+            raise KeyError(f"log event {event!r} or one of its fields is not in the closed vocabulary")
         return {**self._always, **fields}

@@ -36,7 +36,6 @@ class Metrics:
     """The metrics of one process.
 
     Args:
-        registry: Where the records are.
         unready: The shards that are not ready now, and None if the whole process is not.
         now: Seconds since 1970.
     """

@@ -66,8 +66,6 @@ class Timing:
     the processor's caches or do not), so nobody is told but of the range that it lies in.
 
     Attributes:
-        shard: Whose.
-        work: Which.
         seconds: How long, rounded up to the next one of `BOUNDS`; beyond the last one, to that times a power of two.
     """
 
@@ -100,7 +98,6 @@ class Incident:
     Attributes:
         at: When (whole seconds since 1970).
         shard: Which shard's; None if it is the whole process's.
-        event: The log's event.
         text: An error's text: of Perpetua's own, which are public; of others no more than the kind.
     """
 
@@ -116,13 +113,9 @@ class ShardTelemetry:
 
     Attributes:
         shard: Its number; 0 where there is one only.
-        state: What it is doing.
         restored: Whether it is where its commits are. Before, the facts are its snapshot's, or those of a new state.
         round: Rounds answered since the state was made, as of the last commit.
         phase: Current phase, from 1.
-        phases: How many are planned.
-        phase_round: Rounds answered in the phase.
-        phase_rounds: Its length in rounds.
         rearms: Times that any side was armed afresh since the state was made.
         epsilon: Per-record epsilon (nats).
         delta: Per-record delta of the phase's records.
@@ -208,9 +201,7 @@ class ProcessTelemetry:
     """The whole process at a moment.
 
     Attributes:
-        version: The software's version.
         plan: The plan of every shard; public.
-        promise: What the plan promises of the error, and what that rests on.
         started: When the process began (whole seconds since 1970).
         joined: Whether the consumer group counts us in; always True without a group.
         planned: How many shards the state has, whoever serves them.

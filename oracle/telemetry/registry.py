@@ -22,9 +22,6 @@ class Registry:
     """Keeps the reporters of a process's shards and its own record.
 
     Args:
-        plan: The plan of each shard.
-        log: Where the log lines go.
-        version: The software's version.
         shards: How many the state has, whoever serves them.
         grouped: Whether a consumer group says which shards are ours; each then has log lines of its own.
         now: Seconds since 1970.

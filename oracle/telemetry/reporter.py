@@ -32,12 +32,8 @@ class Reporter:
     Not thread-safe. It decides nothing, so no answer can depend on it.
 
     Args:
-        plan: The plan.
-        log: Where the log lines go.
-        shard: The shard's number.
         before: The record of an earlier reporter of the shard; the counters go on from there.
         on_incident: Called with the log's event and a text.
-        on_timing: Called with every timing.
     """
 
     def __init__(  # noqa: PLR0913 -- its parts
@@ -134,7 +130,6 @@ class Reporter:
             )
 
     def _spent(self) -> None:
-        """The last answer that the data pay for was given."""
         record = self._record
         self._log.warning("answers.spent", paid=record.paid, round=record.round)
         self._on_incident("answers.spent", f"all {record.paid:,} answers that the data pay for were given")

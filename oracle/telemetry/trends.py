@@ -43,13 +43,7 @@ class Trends:
         self._lags: deque[int | None] = deque(maxlen=_ENTRIES)
 
     def observe(self, telemetry: ProcessTelemetry, seconds: float, now: float) -> None:
-        """Take in a record.
-
-        Args:
-            telemetry: The record.
-            seconds: By a monotone clock.
-            now: Since 1970.
-        """
+        """Take in a record, at so many seconds of a monotone clock, which are `now` since 1970."""
         shards = {record.shard: record for record in telemetry.shards}
         for gone in self._trails.keys() - shards.keys():
             del self._trails[gone]

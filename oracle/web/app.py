@@ -39,21 +39,8 @@ def make_app(  # noqa: PLR0913 -- its parts
     host: str,
     clock: Callable[[], float] = time.monotonic,
 ) -> Guard:
-    """Return the application.
-
-    Args:
-        registry: Where the records are.
-        health: For /readyz.
-        metrics: For /metrics.
-        now: Seconds since 1970.
-        token: Required of requests, but for /livez and the page's files; None: no token is required.
-        host: The address to listen on.
-        clock: Seconds, monotone.
-    """
+    """Return the application; `Guard` says what the token and the host are for."""
     scrapes = Scrapes(metrics, clock)
-
-    async def live(_request: Request) -> Response:
-        return Response("alive\n", media_type="text/plain")
 
     async def ready(_request: Request) -> Response:
         found = health.not_ready()
@@ -71,7 +58,7 @@ def make_app(  # noqa: PLR0913 -- its parts
         return Response(body, media_type=_JSON)
 
     routes = [
-        Route("/livez", live),
+        Route("/livez", Response("alive\n", media_type="text/plain")),
         Route("/readyz", ready),
         Route("/metrics", measured),
         Route("/status", status),
@@ -88,11 +75,4 @@ def _page_routes() -> Iterator[Route]:
     for path, (name, content_type) in _PAGE.items():
         file = folder / name
         if file.is_file():
-            yield _page_route(path, file.read_bytes(), content_type)
-
-
-def _page_route(path: str, content: bytes, content_type: str) -> Route:
-    async def page(_request: Request) -> Response:
-        return Response(content, media_type=content_type)
-
-    return Route(path, page)
+            yield Route(path, Response(file.read_bytes(), media_type=content_type))

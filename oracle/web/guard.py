@@ -39,7 +39,6 @@ class Guard:
     was made to resolve to this machine still sends that name.
 
     Args:
-        app: Answers what is let through.
         token: Required of requests, but for /livez and the page's files; None: no token is required.
         host: The address it listens on, as configured.
     """
@@ -73,7 +72,6 @@ class Guard:
         return self._app
 
     def _is_ours(self, host: str) -> bool:
-        """Return whether a Host header names this machine."""
         found = _HOST.fullmatch(host.lower())
         name = "" if found is None else found[1] or found[2]
         return name == self._host or is_loopback(name)

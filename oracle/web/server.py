@@ -66,13 +66,7 @@ def listen(table: WebConfig) -> socket.socket:
 async def serving(
     table: WebConfig, registry: Registry, folder_of: Callable[[int], Path], log: PublicLog
 ) -> AsyncIterator[None]:
-    """Serve the registry's records over HTTP until the context is left.
-
-    Args:
-        table: `[web]`.
-        registry: Where the records are.
-        folder_of: Where a shard's snapshots are.
-        log: Gets the address and failures, never anything of a request.
+    """Serve the registry's records over HTTP until the context is left; the log gets nothing of a request.
 
     Raises:
         InputError: See `listen` and `read_token`.

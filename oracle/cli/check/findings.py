@@ -5,14 +5,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from connectors.base import Committed, Source
 from oracle.config.web import WebConfig
 from oracle.errors import BusError, PerpetuaError
 from oracle.planning.plan import Plan
 from oracle.planning.planner import verify_plan
+from oracle.runtime.recovery import catch_up
+from oracle.runtime.shard import Shard
+from oracle.runtime.skip import describe_position
 from oracle.state.folder import check_lock, newest_bytes
 from oracle.state.space import check_space
 
-__all__ = ["Finding", "Findings"]
+__all__ = ["Finding", "Findings", "place_of"]
 
 _Result = TypeVar("_Result")
 
@@ -22,8 +26,6 @@ class Finding:
     """What was looked at, and what is wrong with it, if anything.
 
     Attributes:
-        what: In words.
-        problem: The error's text, or None.
         unreachable: Whether it is that a bus does not answer.
     """
 
@@ -33,11 +35,7 @@ class Finding:
 
 
 class Findings(list[Finding]):
-    """All findings so far, in order.
-
-    Args:
-        show: Called with each finding as it is made.
-    """
+    """All findings so far, in order."""
 
     def __init__(self, show: Callable[[Finding], None]) -> None:
         super().__init__()
@@ -51,13 +49,7 @@ class Findings(list[Finding]):
     def get(
         self, what: str, work: Callable[[], _Result], name: Callable[[_Result], str] | None = None
     ) -> _Result | None:
-        """Do something that `serve` would do, note how it went, and return its result; None if it failed.
-
-        Args:
-            what: What is looked at.
-            work: Looks.
-            name: What to call it instead, given the result.
-        """
+        """Do what `serve` would, note how it went (as `name` calls it), and return the result; None if it failed."""
         try:
             result = work()
         except PerpetuaError as exc:
@@ -100,12 +92,7 @@ class Findings(list[Finding]):
         self.holds("state folder has room for the next snapshot", try_all)
 
     def web(self, table: WebConfig | None, *, held: bool) -> None:
-        """Note what is wrong with the token file and the address.
-
-        Args:
-            table: `[web]`.
-            held: Whether a daemon serves the state now; then the port may well be its own.
-        """
+        """Note what is wrong with the token file and the address; a daemon that serves the state may have the port."""
         if table is None:
             return
         from oracle.web.server import listen
@@ -118,3 +105,13 @@ class Findings(list[Finding]):
             self.note("web: the port was not tried, as a daemon serves this state now")
         else:
             self.holds("web: address is free", lambda: listen(table).close())
+
+
+async def place_of(shard: Shard, source: Source, committed: Committed | None, wait: float) -> str:
+    """Re-execute in memory what a restart would; return in words where it ends, if something comes within `wait`."""
+    try:
+        _, behind = await catch_up(shard, source, committed)
+        behind = behind or await source.fetch(1, wait)
+        return describe_position(shard.position, behind) if behind else ""
+    finally:
+        await source.close()

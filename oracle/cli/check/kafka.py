@@ -1,20 +1,17 @@
 """What `perpetua check` looks at where the source is Kafka: topics, group and records, beside the state."""
 
 import asyncio
-import logging
 from functools import partial
 from typing import Final
 
 from connectors.kafka.rights import check_rights
-from oracle.cli.check.findings import Findings
+from oracle.cli.check.findings import Findings, place_of
 from oracle.cli.kafka import last_commit
 from oracle.cli.states import newest_snapshot
 from oracle.config.daemon import Config
 from oracle.errors import MisplacedError
 from oracle.hosting.kafka import KafkaModel, check_topics, misplaced, open_model
-from oracle.runtime.recovery import catch_up
 from oracle.runtime.shard import Shard
-from oracle.runtime.skip import describe_position
 from oracle.state.folder import check_mode, is_held
 from oracle.state.shards import shard_folder
 from oracle.telemetry.client_logs import hear_client
@@ -27,7 +24,7 @@ _WAIT: Final = 1.0
 
 def check_kafka(config: Config, findings: Findings) -> None:
     """Check a state that is served from Kafka; fence nobody, change nothing."""
-    hear_client(logging.NullHandler())
+    hear_client()
     if not findings.holds("state folder exists and is private", lambda: check_mode(config.state.folder)):
         return
     model = findings.get("state, key file and settings", lambda: open_model(config))
@@ -59,12 +56,7 @@ def _check_shard(model: KafkaModel, partition: int) -> str:
 async def _check_position(model: KafkaModel, partition: int, shard: Shard) -> str:
     """Return in words where the shard stands, if something is behind its last commit."""
     committed, make_source = await last_commit(model.settings, partition)
-    source = make_source()
     try:
-        _, behind = await catch_up(shard, source, committed)
-        behind = behind or await source.fetch(1, _WAIT)
-        return describe_position(shard.position, behind) if behind else ""
+        return await place_of(shard, make_source(), committed, _WAIT)
     except MisplacedError as exc:
         raise misplaced(model.settings, partition, exc) from exc
-    finally:
-        await source.close()

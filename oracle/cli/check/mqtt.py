@@ -1,20 +1,18 @@
 """What `perpetua check` looks at where the source is MQTT: the journal, the outbox and the broker, beside the state."""
 
 import asyncio
-import logging
 from collections.abc import Callable
 
 from connectors.journal.source import JournalSource
 from connectors.mqtt.client import check_broker
 from connectors.mqtt.messages import delivery
-from oracle.cli.check.findings import Findings
+from oracle.cli.check.findings import Findings, place_of
 from oracle.config.daemon import Config
 from oracle.errors import MisplacedError
 from oracle.hosting.mqtt import last_commit, misplaced, mqtt_settings, open_journals
 from oracle.planning.plan import Plan
-from oracle.runtime.recovery import catch_up, check_order
+from oracle.runtime.recovery import check_order
 from oracle.runtime.shard import Shard
-from oracle.runtime.skip import describe_position
 from oracle.telemetry.client_logs import hear_client
 
 __all__ = ["check_ends"]
@@ -22,7 +20,7 @@ __all__ = ["check_ends"]
 
 def check_ends(config: Config, findings: Findings, plan: Plan | None, open_shard: Callable[[], Shard | None]) -> None:
     """Check journal and outbox beside the state, the settings, and the broker with these."""
-    hear_client(logging.NullHandler())
+    hear_client()
     shard = open_shard()
     if plan is None:
         return
@@ -46,10 +44,4 @@ async def _repeat(config: Config, plan: Plan, shard: Shard) -> str:
         raise misplaced(config, exc) from exc
     journal, _ = open_journals(config, plan)
     journal.inspect()
-    source = JournalSource(journal, delivery, live=False)
-    try:
-        _, behind = await catch_up(shard, source, committed)
-        behind = behind or await source.fetch(1, 0.0)
-        return describe_position(shard.position, behind) if behind else ""
-    finally:
-        await source.close()
+    return await place_of(shard, JournalSource(journal, delivery, live=False), committed, 0.0)

@@ -134,11 +134,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
 def _planned(  # noqa: PLR0913 -- options of the command, as they are
     model: Model, train: Path, test: Path, label: str, secret: bytes, *, as_json: bool
 ) -> Plan:
-    """Return the plan; where an ensemble has none, say first how contested its votes are: that may be why.
-
-    Raises:
-        PlanError: There is none.
-    """
+    """Return the plan; where an ensemble has none, say first how contested its votes are: that may be why."""
     try:
         with Progress("planning", PLAN_STEPS, "steps at most") as progress:
             return plan_model(model, progress.at)
@@ -164,10 +160,6 @@ class _Release(NamedTuple):
     """A score that is to be released: agreed to before the trial, paid for before it is shown.
 
     Attributes:
-        plan: Of the trial.
-        epsilon: Of the score's noise.
-        ledger: Where its event goes.
-        data: What the ledger calls the rows.
         most: Epsilon and delta that a row of these may pay, as the model declares; infinite if it does not.
     """
 
@@ -181,7 +173,6 @@ class _Release(NamedTuple):
     def of(
         cls, epsilon: float | None, ledger: Path | None, data: str, plan: Plan, most: tuple[float | None, float | None]
     ) -> "_Release | None":
-        """Return it, if it is wanted and can be."""
         if epsilon is None:
             if ledger is not None:
                 raise InputError("--ledger", str(ledger), "is for --release only")
@@ -196,12 +187,6 @@ class _Release(NamedTuple):
         return cls(plan, epsilon, ledger, data, (limits[0], limits[1]))
 
     def confirm(self, train: Path, test: Path, rows: Table, asked: NDArray[np.int64], *, yes: bool) -> None:
-        """Say what it costs, and go on if that is agreed to.
-
-        Raises:
-            InputError: Both files are one.
-            RefusedError: It is not agreed to, or a test row would be asked twice.
-        """
         if train.resolve() == test.resolve():
             raise InputError(
                 "--test", str(test), "must be another file than --train: test rows must not be training rows"
@@ -238,7 +223,6 @@ def _order(  # noqa: PLR0913, PLR0917 -- options of the command, as they are
 
 
 def _read(path: Path, plan: Plan | Model, label: str, most: int | None = None) -> Table:
-    """Read rows, no more than `most` of them."""
     rows: list[NDArray[np.float64]] = []
     labels: list[Labels] = []
     count = 0

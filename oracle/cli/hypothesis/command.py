@@ -66,11 +66,7 @@ def run(
 
 
 def _check(plan: Plan, state: Path, out: Path | None, sample: int | None) -> None:
-    """Refuse models that have nothing to show, and options that are not for them.
-
-    Raises:
-        RefusedError: It is one.
-    """
+    """Refuse models that have nothing to show, and options that are not for them."""
     if not isinstance(plan, BisectionPlan | StatisticsPlan):
         asked = plan.released or isinstance(plan, DistributionPlan)
         why = "is not printed, but may be asked" if asked else "is never released"

@@ -121,11 +121,7 @@ def _refuse_existing(targets: Targets, shards: int) -> None:
 
 
 def _label_of(model: Model, label: str) -> str | None:
-    """Return the label column; None where questions are about the rows themselves, which have no labels.
-
-    Raises:
-        RefusedError: It is a feature, or a column is named for rows that have none.
-    """
+    """Return the label column; None where questions are about the rows themselves, which have no labels."""
     if isinstance(model, QuestionModel):
         if label != DEFAULT_LABEL:
             raise InputError("--label", label, f"must be left out: the rows of {model.predictor} have no labels")

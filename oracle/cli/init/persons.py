@@ -36,7 +36,6 @@ class Persons:
 
     Args:
         column: Name of the column that says whose a row is.
-        choice: Chooses.
         batches: The column, in the file's order.
 
     Raises:

@@ -9,7 +9,7 @@ from msgspec import UNSET
 from rich.table import Table
 
 from oracle.cli.output import Row, figure_table
-from oracle.cli.plan.page import ABOUT_REARMS, mebibytes
+from oracle.cli.plan.page import ABOUT_REARMS, comparison, mebibytes
 from oracle.planning.plan import BoxPlan, InstancePlan
 
 __all__ = ["TERMS", "box_phases", "box_rows", "compare_boxes", "noise_rows"]
@@ -90,20 +90,16 @@ def box_phases(plan: BoxPlan) -> Table:
 
 def compare_boxes(tight: BoxPlan, paper: BoxPlan) -> Table:
     """Return both plans' figures side by side, and how many times the paper's is."""
-    table = figure_table("", "tight", "paper", "paper / tight")
-    table.add_row("epsilon", f"{tight.epsilon:g}", f"{paper.epsilon:g} (nominal)", "")
-    table.add_row("sum of delta", f"{tight.delta:g}", f"{paper.delta:g} (nominal)", "")
     ours, theirs = tight.phases[0], paper.phases[0]
-    for name, mine, other in (
+    rows = (
         ("examples needed", tight.examples, paper.examples),
         ("points a side, phase 1", ours.start.points, _held(theirs.start)),
         ("mediums until a re-arm", ours.stopper.threshold, theirs.stopper.threshold),
         ("noise, std. deviation", _deviation(ours.start), _deviation(theirs.start)),
         ("rounds of phase 1", ours.rounds, theirs.rounds),
         ("memory of phase 1, MiB", ours.memory_bytes / 2**20, theirs.memory_bytes / 2**20),
-    ):
-        table.add_row(name, _figure(mine), _figure(other), f"{other / mine:,.3g}")
-    return table
+    )
+    return comparison(tight, paper, "sum of delta", rows, ",.1f")
 
 
 def _deviation(instance: InstancePlan) -> float:
@@ -113,10 +109,6 @@ def _deviation(instance: InstancePlan) -> float:
 
 def _held(instance: InstancePlan) -> int:
     return instance.points if instance.base is msgspec.UNSET else instance.base
-
-
-def _figure(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
 def _columns(instance: InstancePlan) -> tuple[str, str, str, str]:

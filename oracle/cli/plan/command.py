@@ -68,11 +68,9 @@ class Page(NamedTuple, Generic[PlanT]):
     """What is shown of one kind of plan, beside what is shown of every plan.
 
     Attributes:
-        rows: Lines about it.
         phases: The table of its phases, or of what else it consists of.
         compare: The table of a plan and its paper's side by side, where there is one.
         terms: What the words in the table of phases mean.
-        figures: What JSON has beside the plan.
         nominal: Why epsilon and delta of its profile `paper` are nominal.
     """
 

@@ -1,14 +1,16 @@
 """What all pages of `perpetua plan` are made of."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec import UNSET
+from rich.table import Table
 
-from oracle.cli.output import Row
+from oracle.cli.output import Row, figure_table
+from oracle.planning.plan import Plan
 from oracle.planning.promise import Promise
 
-__all__ = ["ABOUT_REARMS", "mebibytes", "promise_rows"]
+__all__ = ["ABOUT_REARMS", "comparison", "mebibytes", "promise_rows"]
 
 ABOUT_REARMS: Final = (
     "re-armed",
@@ -20,6 +22,17 @@ ABOUT_REARMS: Final = (
 def mebibytes(count: int) -> str:
     """Return a number of bytes in words."""
     return f"{count / 2**20:.1f} MiB"
+
+
+def comparison(tight: Plan, paper: Plan, delta: str, rows: Iterable[tuple[str, float, float]], digits: str) -> Table:
+    """Return both profiles' figures side by side, and their ratio; `digits` is the format of what is not whole."""
+    table = figure_table("", "tight", "paper", "paper / tight")
+    table.add_row("epsilon", f"{tight.epsilon:g}", f"{paper.epsilon:g} (nominal)", "")
+    table.add_row(delta, f"{tight.delta:g}", f"{paper.delta:g} (nominal)", "")
+    for name, mine, other in rows:
+        shown = [format(value, "," if isinstance(value, int) else digits) for value in (mine, other)]
+        table.add_row(name, *shown, f"{other / mine:,.3g}")
+    return table
 
 
 def promise_rows(promise: Promise, over: str | None = None) -> Iterator[Row]:

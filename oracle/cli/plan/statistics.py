@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from rich.table import Table
 
 from oracle.cli.output import Row, figure_table
-from oracle.cli.plan.page import mebibytes
+from oracle.cli.plan.page import comparison, mebibytes
 from oracle.planning.attributes import Layout
 from oracle.planning.questions import QuestionPlan
 from oracle.planning.statistics.counts import counts_error, questions_to_win
@@ -119,15 +119,5 @@ def compare_statistics(tight: StatisticsPlan, paper: StatisticsPlan) -> Table:
 
 def compare_questions(tight: QuestionPlan, paper: QuestionPlan, *more: tuple[str, float, float]) -> Table:
     """Return both profiles' figures side by side: what all predictors of questions have, and more of one."""
-    table = figure_table("", "tight", "paper", "paper / tight")
-    table.add_row("epsilon", f"{tight.epsilon:g}", f"{paper.epsilon:g} (nominal)", "")
-    table.add_row("delta of a row", f"{tight.delta:g}", f"{paper.delta:g} (nominal)", "")
     counted = ("examples needed", tight.examples, paper.examples), ("paid answers", tight.paid, paper.paid)
-    for name, mine, other in (*counted, *more):
-        table.add_row(name, figure(mine), figure(other), f"{other / mine:,.3g}")
-    return table
-
-
-def figure(value: float) -> str:
-    """Return a whole number in full, any other by four digits."""
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+    return comparison(tight, paper, "delta of a row", (*counted, *more), ",.4g")

@@ -12,8 +12,6 @@ __all__ = ["AnswerFile", "answered_rows", "open_answers"]
 
 
 class _Lines:
-    """One answer a line."""
-
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb")
 
@@ -90,9 +88,6 @@ def open_answers(path: Path) -> AnswerFile:
 
 def answered_rows(path: Path) -> int | None:
     """Return the rows of the first answered message: how many were served as one, if the log has as many.
-
-    Args:
-        path: Answers that `open_answers` can read.
 
     Returns:
         None for lines, and where no message was answered.

@@ -37,9 +37,7 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         messages: Messages answered, the rejected ones too.
-        rounds: Rounds answered.
         rejected: Messages that were rejected as a whole.
-        first_round: Round of the snapshot.
         complete: False where the plan's last phase ended before the log did.
         fork: The run's public name, as the ledgers have it.
         number: Forks recorded for the origin, with this one.
@@ -65,8 +63,6 @@ class Outputs:
     Attributes:
         origin: The state folder or genesis file; the fork is recorded beside it.
         answers: Where the answers go, as a sink writes them: readable by the owner only.
-        ledger: Where the run's ledger goes, or None.
-        data_ledger: The ledger of the data set that the state was trained on, if it names one.
     """
 
     origin: Path
@@ -154,16 +150,8 @@ async def publish(  # noqa: PLR0913, PLR0917 -- its parts
 
     1. find out that there is something to answer; 2. record the fork beside the origin, durably; 3. open the outputs
     and put the fork's event into the run's own ledger; 4. answer, one commit after another. A run that is broken off
-    is not taken up again: its noise is fresh, and so would be that of another try.
-
-    Args:
-        plan: The plan.
-        snapshot: What is forked; it stays as it is.
-        source: The log, not yet open.
-        outputs: Checked by `check_outputs`.
-        size: The log's size in bytes, where it is known: for progress only.
-        passed: Messages to pass over.
-        announce: Makes the fork's event known elsewhere too, before the first answer.
+    is not taken up again: its noise is fresh, and so would be that of another try. `size` is the log's, in bytes;
+    `announce` makes the fork's event known elsewhere too.
 
     Raises:
         PlanExhaustedError: The plan has no round left; nothing was recorded.

@@ -1,7 +1,6 @@
 """A Kafka topic as the log of `perpetua verify` and `fork`: a range of one partition, and what was answered to it."""
 
 import asyncio
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -123,13 +122,7 @@ class KafkaLog:
 
 
 def open_kafka_log(config_file: Path, plan: Plan, partition: int, master_key: bytes | None = None) -> KafkaLog:
-    """Read the configuration of a model on Kafka.
-
-    Args:
-        config_file: The configuration.
-        plan: The state's.
-        partition: The partition's number.
-        master_key: The state's, to know its marks by; without it the group's offset alone says what was committed.
+    """Read the configuration of a model on Kafka; without the state's key only the group says what was committed.
 
     Raises:
         InputError: Its source is no Kafka topic, or the partition is below 0.
@@ -137,13 +130,12 @@ def open_kafka_log(config_file: Path, plan: Plan, partition: int, master_key: by
     """
     if partition < 0:
         raise InputError("--partition", partition, "must be at least 0")
-    hear_client(logging.NullHandler())
+    hear_client()
     secret = None if master_key is None else mark_key(master_key, plan.digest)
     return KafkaLog(replace(kafka_settings(load_config(config_file), plan.name), secret=secret), partition)
 
 
 def _range(offsets: str | None, first: int, last: int) -> tuple[int, int]:
-    """Return a range of offsets, the last one not in it."""
     begin, colon, end = (offsets or ":").partition(":")
     if not colon or not all(part == "" or part.isdecimal() for part in (begin, end)):
         raise InputError("--offsets", offsets, 'must be "FIRST:LAST", LAST excluded; either may be left out')

@@ -36,7 +36,6 @@ class Recorded(NamedTuple):
         log: A query log, or the configuration of a Kafka source.
         origin: A genesis file or a state folder.
         key: The key file of a state folder; None for the one in it.
-        partition: Of a Kafka topic.
         rows_per_message: Rows of a Parquet or Arrow log that are one message; None for the default.
     """
 
@@ -48,13 +47,7 @@ class Recorded(NamedTuple):
 
 
 def verify_log(recorded: Recorded, answers: Path | None, commit: Path | None, *, as_json: bool) -> None:
-    """Compare recorded answers with those that re-execution gives, and print the verdict.
-
-    Args:
-        recorded: The log that was answered.
-        answers: The answers, as a sink wrote them; None on Kafka.
-        commit: The commit record; None for the one beside the answers.
-        as_json: Print one JSON object.
+    """Compare recorded answers (None on Kafka) with those that re-execution gives, and print the verdict.
 
     Raises:
         InputError: No answers are named, or some for a Kafka topic.
@@ -92,16 +85,7 @@ def fork_log(  # noqa: PLR0913 -- the command's options
     accept_cost: bool,
     as_json: bool,
 ) -> None:
-    """Answer a log with fresh noise, and print what it cost.
-
-    Args:
-        recorded: The log to answer.
-        out: Where the answers go.
-        ledgers: Where the run's events go, and the data set's ledger; None for neither.
-        offsets: FIRST:LAST of a Kafka topic; None for all.
-        skip: Positions to pass over.
-        accept_cost: Spend what it costs; otherwise that is only said.
-        as_json: Print one JSON object.
+    """Answer a log with fresh noise, and print what it cost; `ledgers` are the run's own and the data set's.
 
     Raises:
         RefusedError: The cost was not accepted, or an option is missing.
@@ -189,7 +173,6 @@ def _show_published(done: Published, out: Path, *, as_json: bool) -> None:
 
 
 def _origin(origin: Path, key: Path | None) -> tuple[Plan, Snapshot, bytes]:
-    """Return the plan, the snapshot, and the master key that opened it."""
     if not origin.is_dir():
         genesis = read_genesis(origin)
         plan = decode_plan(genesis.plan)

@@ -27,9 +27,6 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         identical: True if every recorded answer is the one that re-execution gives, byte for byte.
-        messages: Messages re-executed.
-        rounds: Rounds re-executed.
-        first_round: Round of the snapshot.
         first_difference: Number of the first message (from 0) of which an answer differs, or None.
         extra_epsilon: Always 0: the noise is the recorded run's own, so nothing new is released.
     """
@@ -43,11 +40,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def last_commit_of(answers: Path, commit: Path | None) -> Committed:
-    """Return what the run last committed: how far it answered, and the tag of the queries that it answered.
-
-    Args:
-        answers: What was answered, as a sink wrote it.
-        commit: The sink's commit record; by default the one beside the answers.
+    """Return what the run last committed, by default beside the answers: how far, and the tag of the queries.
 
     Raises:
         StateError: There is none, so nothing says which log was answered.
@@ -67,15 +60,7 @@ def last_commit_of(answers: Path, commit: Path | None) -> Committed:
 async def verify(  # noqa: PLR0913, PLR0917 -- its parts
     shard: Shard, source: Source, answers: Path, committed: Committed, log: Path, size: int | None
 ) -> Verdict:
-    """Re-execute a log behind the shard's position, up to the last commit, and compare with what was answered.
-
-    Args:
-        shard: Just restored from its snapshot.
-        source: The recorded log, not yet open.
-        answers: What was answered, as a sink wrote it.
-        committed: See `last_commit_of`.
-        log: What to call the log.
-        size: The log's size in bytes, where it is known: for progress only.
+    """Re-execute a log (not yet open, of `size` bytes) behind the shard's position up to a commit, and compare answers.
 
     Raises:
         RefusedError: These answers can only be compared from the beginning, or there is nothing to compare.

@@ -16,12 +16,7 @@ __all__ = ["run_logged"]
 
 
 def run_logged(config: Config, plan: Plan, work: Callable[[PublicLog], Coroutine[Any, Any, int | None]]) -> None:
-    """Run the daemon; log its beginning, and how it ends.
-
-    Args:
-        config: The configuration.
-        plan: The plan that is served.
-        work: Serves, and returns the rounds answered in all, where one shard is served.
+    """Run the daemon, whose rounds `work` returns where it serves one shard; log its beginning, and how it ends.
 
     Raises:
         PerpetuaError: Whatever ends `work`.

@@ -7,14 +7,13 @@ from functools import partial
 from typing import Any
 
 from connectors.base import Sink, Source
-from oracle.accounting.ledger import LedgerEvent
 from oracle.cli.progress import Progress
 from oracle.cli.serve.process import run_logged
 from oracle.cli.serve.web import web_beside
 from oracle.cli.version import version
 from oracle.config.daemon import Config
 from oracle.errors import MisplacedError, StateError
-from oracle.hosting.daemons import make_daemon
+from oracle.hosting.daemons import daemon_settings
 from oracle.hosting.files import (
     inspect_sink,
     last_commit,
@@ -24,10 +23,10 @@ from oracle.hosting.files import (
     stream_end,
 )
 from oracle.planning.plan import Plan
+from oracle.runtime.daemon import Daemon
 from oracle.state.store import Store
 from oracle.telemetry.ledger_event import shard_event
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.records import ShardTelemetry
 from oracle.telemetry.registry import Registry
 from oracle.telemetry.reporter import Reporter
 
@@ -53,7 +52,15 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
     reporter = registry.shard(0)
     ends = _mqtt_ends if config.source.kind == "mqtt" else _file_ends
     with ends(config, store, plan, log, reporter) as (source, sink, more):
-        daemon = make_daemon(config, plan, store, source, sink, reporter, **more)
+        daemon = Daemon(
+            plan=plan,
+            store=store,
+            source=source,
+            sink=sink,
+            reporter=reporter,
+            settings=daemon_settings(config),
+            **more,
+        )
         daemon.install_signals(os._exit)
         async with web_beside(config.web, registry, lambda _shard: config.state.folder, log):
             try:
@@ -63,7 +70,6 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
 
 
 def _explained(config: Config, error: MisplacedError) -> StateError:
-    """Return what is said where a snapshot is ahead of what was committed."""
     if config.source.kind != "mqtt":
         return error
     from oracle.hosting.mqtt import misplaced
@@ -86,11 +92,7 @@ def _file_ends(config: Config, store: Store, plan: Plan, log: PublicLog, _report
 
 @contextlib.contextmanager
 def _mqtt_ends(config: Config, _store: Store, plan: Plan, log: PublicLog, reporter: Reporter) -> Iterator[Ends]:
-    """Lend the daemon's parts that are of MQTT."""
     from oracle.hosting.mqtt import open_bus
 
-    def announce(record: ShardTelemetry, *, started: bool) -> LedgerEvent:
-        return shard_event(version(), record, started=started)
-
-    bus = open_bus(config, plan, log, reporter)
-    yield bus.source, bus.sink, {"announce": announce, "retention": bus.source}
+    source, sink = open_bus(config, plan, log, reporter)
+    yield source, sink, {"announce": partial(shard_event, version()), "retention": source}

@@ -31,11 +31,7 @@ _KINDS: Final = {
 
 
 class AnswerWriter:
-    """Writes the answers of one model.
-
-    Args:
-        plan: The plan.
-    """
+    """Writes the answers of one model."""
 
     def __init__(self, plan: Plan) -> None:
         schemas = {kind: _schema(kind, plan) for kind in (None, pa.string(), pa.int64())}
@@ -80,7 +76,6 @@ class AnswerWriter:
         return pa.Array.from_buffers(pa.int64(), len(none), [there, pa.py_buffer(self._whole_numbers[outcome])])
 
     def _written(self, columns: list[pa.Array], identifiers: pa.Array | None) -> bytes:
-        """Return columns as one stream."""
         schema, head = self._schemas[None if identifiers is None else identifiers.type]
         # No slices of Arrow's here: it would pad each with what stands behind it, the answers to somebody else.
         if identifiers is not None:

@@ -40,12 +40,7 @@ _EXACT: Final = 2.0**53
 
 
 def read_cells(attribute: Attribute, column: pa.Array, numbers: RowNumbers = None) -> NDArray[np.float64]:
-    """Return the cell of each value: float64[n], whole numbers below `attribute.cells`.
-
-    Args:
-        attribute: The attribute.
-        column: Its values, null where there are none. Of a dictionary column the values count.
-        numbers: The rows' numbers.
+    """Return the cell of each value, null too: float64[n], whole numbers below `attribute.cells`.
 
     Raises:
         DataError: The column is of another type, or a value is none of it. No value is ever quoted.

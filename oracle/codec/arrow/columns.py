@@ -66,12 +66,7 @@ def type_name(kind: pa.DataType) -> str:
 
 
 def read_column(feature: Feature, column: pa.Array) -> Column:
-    """Return a feature's values.
-
-    Args:
-        feature: The feature.
-        column: The column, of a type that the feature takes, fully validated but for numbers.
-    """
+    """Return the values of a column of a type that the feature takes, fully validated but for numbers."""
     if feature.kind == "category":
         return Column(_categories(feature, column)[:, None], None)
     if feature.kind == "string":

@@ -56,8 +56,6 @@ class Announced(NamedTuple):
     """What the frames of a stream say.
 
     Attributes:
-        rows: Its rows.
-        batches: Its record batches.
         first: Where the first of them begins, right behind the schema; 0 if there is no schema.
         last: Where the last of them ends.
         flat: Whether all columns of a batch, and all columns within columns, have as many rows as the batch.
@@ -80,12 +78,7 @@ class _Batch(NamedTuple):
 
 
 class _Table:
-    """A flatbuffer's table, read with every offset checked.
-
-    Args:
-        data: The flatbuffer.
-        at: Where the table begins.
-    """
+    """A flatbuffer's table, read with every offset checked."""
 
     __slots__ = ("_at", "_data", "_ends", "_slots")
 
@@ -106,7 +99,6 @@ class _Table:
         return self._at + offset if offset else 0
 
     def byte(self, slot: int) -> int:
-        """Return a byte; 0 where it is left out."""
         offset = self.offset(slot)
         return self._data[offset] if offset else 0
 
@@ -124,7 +116,6 @@ class _Table:
         return offset + int(_U32.unpack_from(self._data, offset)[0]) if offset else 0
 
     def table(self, slot: int) -> "_Table | None":
-        """Return the table that a slot points to."""
         target = self.target(slot)
         return _Table(self._data, target) if target else None
 
@@ -139,12 +130,10 @@ class _Table:
         return target + 4, count
 
     def text(self, slot: int) -> bytes:
-        """Return a string's bytes."""
         first, count = self.vector(slot, 1)
         return self._data[first : first + count]
 
     def tables(self, slot: int) -> "list[_Table]":
-        """Return the tables of a vector."""
         first, count = self.vector(slot, 4)
         if count > _MOST_COLUMNS:
             raise UnsupportedFrameError(_WIDE)
@@ -207,7 +196,6 @@ def _open(metadata: bytes, kind: int) -> tuple[_Table, int]:
 
 
 def _check_batch(metadata: bytes) -> _Batch:
-    """Check a record batch."""
     batch, size = _open(metadata, _BATCH)
     if batch.offset(3):
         raise UnsupportedFrameError(_COMPRESSED)

@@ -54,12 +54,7 @@ class ArrowQueries(NamedTuple):
 
 
 class ArrowRun(NamedTuple):
-    """Many messages, decoded together.
-
-    Attributes:
-        whole: The rows of all, without their ids.
-        parts: The messages.
-    """
+    """Many messages, decoded together."""
 
     whole: ArrowQueries
     parts: list[ArrowQueries]
@@ -70,11 +65,7 @@ _LONGEST_RUN: Final = 64 << 20  # bytes
 
 
 class ArrowCodec:
-    """Reads and writes Arrow messages of one model.
-
-    Args:
-        plan: Its features and limits say what counts as a query.
-    """
+    """Reads and writes Arrow messages of one model."""
 
     def __init__(self, plan: Plan) -> None:
         self._features = plan.features
@@ -173,7 +164,6 @@ class ArrowCodec:
         return None
 
     def _rows(self, table: pa.Table) -> ArrowQueries:
-        """Return the rows of columns that have the right types."""
         features = np.empty((table.num_rows, self._starts[-1]))
         rejected = np.zeros(table.num_rows, dtype=np.int8)
         nulls: list[NDArray[np.bool_]] = []  # of columns that have some
@@ -209,19 +199,11 @@ class ArrowCodec:
         first_round: int,
         phases: NDArray[np.int64],
     ) -> bytes:
-        """Encode the answers to one message.
-
-        Args:
-            queries: The decoded message.
-            outcomes: int8[m], labels of its m rows that were not rejected, or `RESTING`; or float64[m], their values.
-            first_round: Round of the first of them.
-            phases: int64[m], their phases.
-        """
+        """Encode the answers to one message; `AnswerWriter.write` has their shapes."""
         return self._writer.write(queries.rejected, queries.identifiers, outcomes, first_round, phases)
 
 
 def _parts(whole: ArrowQueries, counts: Sequence[int], identifiers: Sequence[pa.Array | None]) -> list[ArrowQueries]:
-    """Cut the rows of many messages into those of each."""
     features, present, rejected, _ = whole
     parts: list[ArrowQueries] = []
     stop = 0

@@ -99,11 +99,7 @@ def _nulls(column: pa.Array) -> NDArray[np.bool_]:
 
 
 def _with_missing(where: str, column: pa.Array, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return values with `MISSING` where there is none.
-
-    Raises:
-        DataError: A value is it.
-    """
+    """Return values with `MISSING` where there is none."""
     if (values == MISSING).any():  # nulls are not, so far
         raise DataError(f"{where}: every number must be above {MISSING!r}, which stands for a missing one")
     values = np.where(np.isnan(values), MISSING, values)

@@ -40,8 +40,7 @@ def read_stream(body: bytes) -> pa.Table:
         table = reader.read_all()
         table.validate(full=True)
         if stream.tell() != len(body):
-            msg = "bytes behind the stream"
-            raise ValueError(msg)
+            raise ValueError("bytes behind the stream")
     return table
 
 
@@ -51,11 +50,6 @@ def read_joined(bodies: Sequence[bytes], most_rows: int, most_bytes: int) -> Joi
     A record batch means the same wherever it stands behind the same schema: there are neither dictionaries nor
     metadata of batches (`arrow_frames`). What could shift rows from one message to the next leads to None: other bytes
     of the schema, a column whose length is not that of its batch, or frames of odd lengths.
-
-    Args:
-        bodies: The messages.
-        most_rows: Most rows of a message.
-        most_bytes: Most bytes of a message.
 
     Returns:
         None if one of them is rejected, or none of this is certain; then each is to be read alone.

@@ -43,11 +43,7 @@ class _OnlyId(msgspec.Struct):
 
 
 class JsonBodies:
-    """Reads bodies that hold one object with an `id`, and writes rejections.
-
-    Args:
-        plan: Its limits say what counts as a query.
-    """
+    """Reads bodies that hold one object with an `id`, and writes rejections."""
 
     _values: ClassVar[str] = "x"
     """The field whose values are meant where the decoder does not tell which."""

@@ -53,11 +53,7 @@ class _OfOne(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class DistributionReader(JsonBodies):
-    """Reads JSON questions of one model, and writes rejections.
-
-    Args:
-        plan: Its feature and limits say what counts as a question.
-    """
+    """Reads JSON questions of one model, and writes rejections."""
 
     _values: ClassVar[str] = "at"
 

@@ -32,7 +32,6 @@ class Domain(Protocol):
     """One attribute's cells.
 
     Attributes:
-        attribute: The attribute.
         labels: Of each cell what `where` would say for it, as JSON.
         accepts: What `where` may say, in words.
     """
@@ -48,11 +47,9 @@ class Domain(Protocol):
             LookupError: No cells are called so; the row is of no use any more.
             ValueError: The same.
         """
-        ...
 
     def wrong(self, given: Given, field: str) -> Rejection:
         """Return why `fill` raises."""
-        ...
 
 
 def domains_of(attributes: Sequence[Attribute]) -> dict[str, Domain]:

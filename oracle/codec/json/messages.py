@@ -47,11 +47,7 @@ _VALUE_BYTES: Final = 24  # the longest that the shortest text of a float64 can 
 
 
 class JsonCodec(JsonBodies):
-    """Reads and writes JSON messages of one model.
-
-    Args:
-        plan: Its features and limits say what counts as a query.
-    """
+    """Reads and writes JSON messages of one model."""
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
@@ -196,14 +192,7 @@ class JsonCodec(JsonBodies):
     def encode_answers(
         self, identifiers: Sequence[Identifier], outcomes: Sequence[float], first_round: int, phases: Sequence[int]
     ) -> list[bytes]:
-        """Encode the answers of consecutive rounds.
-
-        Args:
-            identifiers: The queries' ids.
-            outcomes: Their labels, or `RESTING`; or their values where the plan's answers are these, NaN for none.
-            first_round: Round of the first.
-            phases: Their phases.
-        """
+        """Encode the answers of consecutive rounds: labels or `RESTING`, or values, NaN for none."""
         texts, (head, middles) = split_texts(identifiers), self._around_texts
         if texts is None:
             texts, (head, middles) = list(map(msgspec.json.encode, identifiers)), self._around_any

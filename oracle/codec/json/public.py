@@ -23,11 +23,7 @@ _VERIFIED: Final = (b',"verified":false', b',"verified":true')
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """A message that asks for several things, each of which takes a round.
-
-    Attributes:
-        id: Its id.
-    """
+    """A message that asks for several things, each of which takes a round."""
 
     id: Identifier
 
@@ -36,11 +32,7 @@ SeveralT = TypeVar("SeveralT", bound=Several)
 
 
 class PublicWriter(ABC, Generic[SeveralT]):
-    """Writes the answers of one model, each a value with the error that is promised of it.
-
-    Args:
-        plan: The plan.
-    """
+    """Writes the answers of one model, each a value with the error that is promised of it."""
 
     def __init__(self, plan: Plan) -> None:
         self._errors = (b'"error":null', b'"error":%b' % msgspec.json.encode(plan.alpha))
@@ -97,13 +89,7 @@ class PublicWriter(ABC, Generic[SeveralT]):
         return map(b"".join, parts)
 
     def several(self, message: SeveralT, rows: NDArray[np.float64], answers: Answers) -> bytes:
-        """Return the one message of a question that asks for several things.
-
-        Args:
-            message: At least one thing.
-            rows: Its rows, as the predictor was given them.
-            answers: Of these.
-        """
+        """Return the one message of a question that asks for several things."""
         return b'{"id":%b,%b%d,%b,"paid":%b,"values":[{%b}]}' % (
             msgspec.json.encode(message.id),
             self._model,

@@ -32,11 +32,7 @@ _ESCAPED = len(b"\\u0000")
 
 
 class DistributionWriter(PublicWriter[Several]):
-    """Writes the answers of one model about a distribution.
-
-    Args:
-        plan: The plan.
-    """
+    """Writes the answers of one model about a distribution."""
 
     def __init__(self, plan: DistributionPlan) -> None:
         super().__init__(plan)
@@ -63,12 +59,7 @@ class DistributionWriter(PublicWriter[Several]):
 
 
 def _texts(feature: Feature, found: NDArray[np.float64]) -> Sequence[bytes]:
-    """Return values as JSON, as a question may ask at them: a decimal is a number with all its places.
-
-    Args:
-        feature: The feature.
-        found: float64[n, k], their numbers.
-    """
+    """Return values (float64[n, k], their numbers) as JSON, as a question may ask at them: decimals with all places."""
     if not len(found):
         return []
     if feature.kind == "string":

@@ -61,11 +61,7 @@ class Breakdown(Several):
 
 
 class QuestionReader(JsonBodies):
-    """Reads JSON questions of one model, and writes rejections.
-
-    Args:
-        plan: Its attributes and limits say what counts as a question.
-    """
+    """Reads JSON questions of one model, and writes rejections."""
 
     _values: ClassVar[str] = "where"
 
@@ -165,7 +161,6 @@ class QuestionReader(JsonBodies):
         return self._starts[domain.attribute.name], -(-domain.attribute.cells // _WORD)
 
     def _cells(self, row: Sequence[Any], domain: Domain) -> list[int]:
-        """Return the cells of an attribute that a row asks for."""
         start, _ = self._place(domain)
         return [cell for cell in range(domain.attribute.cells) if row[start + cell // _WORD] >> cell % _WORD & 1]
 

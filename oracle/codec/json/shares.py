@@ -40,11 +40,7 @@ _SPENT: Final = b'"error":"budget-spent"'
 
 
 class ShareWriter(PublicWriter[Breakdown]):
-    """Writes the answers of one model about a table.
-
-    Args:
-        plan: The plan.
-    """
+    """Writes the answers of one model about a table."""
 
     def __init__(self, plan: TablePlan) -> None:
         super().__init__(plan)
@@ -92,7 +88,6 @@ class ShareWriter(PublicWriter[Breakdown]):
         return super()._all_promised(answers)
 
     def _items(self, message: Breakdown, rows: NDArray[np.float64], answers: Answers) -> Iterable[bytes]:
-        """Return the cells, each with its names and labels."""
         names = map(b",".join, product(*message.labels))
         cells = self._above(answers) if self._sparse else self._values(rows, answers)
         return map(b"%b,%b".__mod__, zip(names, cells, strict=True))

@@ -29,10 +29,6 @@ _NULL: Final = b"null"
 class ValueReader:
     """Reads the values of one feature.
 
-    Args:
-        feature: The feature.
-        missing: Whether a value may be missing.
-
     Attributes:
         accepts: What a value must be, in words.
         known: Of categories, the number of each text; else empty.
@@ -48,12 +44,7 @@ class ValueReader:
         self._feature = feature
 
     def read(self, raw: bytes, field: str) -> list[float] | Rejection:
-        """Return the numbers of one value, or why it is none.
-
-        Args:
-            raw: Well-formed JSON.
-            field: What the value is called in the message.
-        """
+        """Return the numbers of one value, well-formed JSON, or why it is none."""
         if self._missing and raw == _NULL:
             return [MISSING] * self._feature.width
         try:
@@ -94,13 +85,7 @@ class ValueReader:
 def read_values(
     readers: Sequence[ValueReader], raws: Sequence[msgspec.Raw], fields: Sequence[str]
 ) -> list[float] | Rejection:
-    """Return the numbers of a query, or why it is none.
-
-    Args:
-        readers: Of each feature.
-        raws: Of each its value, well-formed JSON.
-        fields: What each value is called in the message.
-    """
+    """Return the numbers of a query, each value well-formed JSON, or why it is none."""
     row: list[float] = []
     for reader, raw, field in zip(readers, raws, fields, strict=True):
         numbers = reader.read(bytes(raw), field)
