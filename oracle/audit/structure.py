@@ -127,6 +127,9 @@ CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
 }
 """Of predictors with armed sides, by what must hold."""
 
+_NOMINAL: Final = (_PLAIN,)
+"""Those of profile `paper`, too."""
+
 _ALL: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
     "a restored state answers on as before": restored,
     "the genesis key is let go": key_let_go,
@@ -178,9 +181,7 @@ _LEARNER_CHECKS: Final[dict[str, dict[str, Callable[[Plan, Randomness], Seen]]]]
 
 def structure_names() -> list[tuple[str, str]]:
     """Return (target, check) of all: every check of every predictor whose claims are proved, some of others'."""
-    armed = [
-        (target.name, name) for target in TARGETS for name in CHECKS if target.profile == "tight" or name == _PLAIN
-    ]
+    armed = [(one.name, name) for one in TARGETS for name in (CHECKS if one.profile == "tight" else _NOMINAL)]
     learners = {learner.name: learner.predictor for learner in LEARNERS}
     return armed + [(target, name) for target, predictor in learners.items() for name in _LEARNER_CHECKS[predictor]]
 
