@@ -21,7 +21,7 @@ from oracle.audit.learners import LEARNERS
 from oracle.audit.plans import TARGETS, Target, small_plan
 from oracle.audit.randomness import Randomness
 from oracle.audit.sensitivity import sensitivity
-from oracle.audit.table_checks import count_moves, judged, ledger_tells, one_draw_each, paid_once
+from oracle.audit.table_checks import count_moves, judged, ledger_tells, paid_once, replayed
 from oracle.audit.trials import ask, stream, trained
 from oracle.audit.whole_checks import beside_plain
 from oracle.errors import StateError
@@ -137,12 +137,12 @@ _ALL: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
 }
 
 _TABLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
+    _PLAIN: replayed,
     "answers follow from the ledger": ledger_tells,
     "what is released has the plan's noise": judged,
     "paid answers are counted up to K": paid_once,
     "one row moves a count by one": count_moves,
     **_ALL,
-    "a draw serves once only": one_draw_each,
 }
 
 _ENSEMBLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
