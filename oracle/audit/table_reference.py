@@ -61,7 +61,7 @@ class _PlainRows:
         return None
 
 
-def _marginals(plan: TablePlan, genesis: Keyed, cells: NDArray[np.int64]) -> list[LedgerEvent]:
+def _marginals(plan: TablePlan, genesis: Keyed, cells: NDArray[np.int64]) -> list[MarginalsReleased]:
     """Return the noisy counts of a start, cell by cell."""
     if not isinstance(plan, StatisticsPlan) or plan.start_slope is UNSET:
         return []
