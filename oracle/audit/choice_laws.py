@@ -5,6 +5,8 @@ how likely that was follows from the rows and from what the plan pays, by weight
 another law loses to a bet (`oracle.audit.bets`), be it of less noise or of more.
 """
 
+import math
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Final, NamedTuple
@@ -98,9 +100,27 @@ class _Choice:
         bets.on_place(f"{name}, among equals", (at + coins.one()) / self._sizes[run.loss])
 
 
-def _bet_on_noise(bets: Bets, coins: Draws, name: str, law: Law, slope: float, noise: int) -> None:  # noqa: PLR0913, PLR0917 -- a draw, and who bets
-    low, high = (float(below(law, slope, noise + more)) for more in (0, 1))
-    bets.on_place(name, low + coins.one() * (high - low))
+def _bet_on_noise(bets: Bets, name: str, law: Law, slope: float, noise: int) -> None:
+    """Bet on how far a draw is from 0, in a few steps each about as likely."""
+    edges = sorted({math.ceil(nats / slope) for nats in (0.15, 0.35, 0.7, 1.2, 2.0, 3.0)})
+    inside = [float(below(law, slope, edge) - below(law, slope, (law == "discrete-laplace") - edge)) for edge in edges]
+    size = noise if noise >= 0 else -noise - (law == "laplace")
+    bets.on_counts(name, np.diff([0.0, *inside, 1.0]), (np.arange(len(edges) + 1) == bisect_right(edges, size)) * 1.0)
+    bets.on_chance(f"the sign of {name}", float(below(law, slope, 0)), happened=noise < 0)
+
+
+def _telling_rate(runs: Sequence[Edges]) -> float:
+    """Return the rate of which a doubled one would be seen in the fewest choices."""
+    losses = np.array(sorted({run.loss for run in runs}))
+    sizes = np.log([float(sum(run.width for run in runs if run.loss == loss)) for loss in losses])
+
+    def diverges(rate: float) -> float:
+        weights, doubled = sizes - rate * losses, sizes - 2.0 * rate * losses
+        laws = [one - np.logaddexp.reduce(one) for one in (weights, doubled)]
+        return float(np.exp(laws[1]) @ (laws[1] - laws[0]))
+
+    rates: list[float] = np.geomspace(0.05, 4.0, 30).tolist()
+    return max(rates, key=diverges)
 
 
 def chosen(plan: Plan, randomness: Randomness) -> Seen:
@@ -123,7 +143,7 @@ def chosen(plan: Plan, randomness: Randomness) -> Seen:
 
 def _made(plan: Plan, draws: Draws, bets: Bets, coins: Draws) -> _Made:
     if isinstance(plan, EnsemblePlan):
-        return _classes(draws, bets, coins)
+        return _classes(draws, bets)
     runs = (run_of(plan, draws, 0).plan for _ in count())
     if isinstance(plan, StumpsPlan):
         return _stump(replace(next(runs), features=NUMBERS), draws, bets, coins)
@@ -160,12 +180,14 @@ def _classical(plan: ClassicalPlan, draws: Draws, bets: Bets, coins: Draws) -> _
     labels = labels ^ (draws.uniform(len(rows)) < 0.2) if stump else labels  # noqa: PLR2004 -- so many are wrong
     places = [[_place(row[column], lower=lower) for row in numbers] for column, lower in sides]
     faces = plan.slicing == "faces"
-    rate = plan.epsilon / (2.0 * (1 if faces else len(sides)))
     if stump:
         cuts = [cut_runs(side, [*zip(mine, labels.tolist(), strict=True)]) for side, mine in enumerate(places)]
-        choices = [_Choice(plan.epsilon, [run for runs in cuts for run in runs])]
+        runs, moves = [[run for runs in cuts for run in runs]], 1
     else:
-        choices = [_Choice(rate, side_runs(mine, plan.rank)) for mine in places]
+        runs, moves = [side_runs(mine, plan.rank) for mine in places], 2 * (1 if faces else len(sides))
+    rate = _telling_rate(runs[0])
+    choices = [_Choice(rate, one) for one in runs]
+    plan = replace(plan, epsilon=rate * moves, scale=rate)
 
     def look(secret: bytes, state: StateArrays, _beyond: int | None) -> None:
         mine = choices
@@ -191,14 +213,15 @@ def _stump(plan: StumpsPlan, draws: Draws, bets: Bets, coins: Draws) -> _Made:
     pairs = [(column, upward) for column, one in enumerate(plan.features) for upward in ends[one.sides]]
     ranked = {(column, up): np.argsort(-rows[:, column] if up else rows[:, column]) for column, up in pairs}
     wrong = {pair: _wrong(labels[order].tolist()) for pair, order in ranked.items()}
-    paper, selection, start = plan.profile == "paper", plan.selection, plan.phases[0].start
-    first = _Choice(
-        selection.epsilon / (2.0 if paper else 1.0), [Edges(0, n, 1, min(wrong[pair])) for n, pair in enumerate(pairs)]
-    )
-    cuts = {
-        pair: _Choice(selection.cut_epsilon / 2.0, [Edges(0, cut, 1, loss) for cut, loss in enumerate(losses)])
-        for pair, losses in wrong.items()
-    }
+    paper, start = plan.profile == "paper", plan.phases[0].start
+    runs = [Edges(0, number, 1, min(wrong[pair])) for number, pair in enumerate(pairs)]
+    ends_of = {pair: [Edges(0, cut, 1, loss) for cut, loss in enumerate(losses)] for pair, losses in wrong.items()}
+    rate, cut_rate = _telling_rate(runs), _telling_rate(ends_of[pairs[0]])
+    epsilon, spent = rate * (2.0 if paper else 1.0), cut_rate * (1.0 if paper else 2.0)
+    selection = replace(plan.selection, scale=rate, epsilon=epsilon, cut_scale=cut_rate, cut_epsilon=spent)
+    plan = replace(plan, selection=selection)
+    first = _Choice(rate, runs)
+    cuts = {pair: _Choice(cut_rate, ends) for pair, ends in ends_of.items()}
 
     def look(_secret: bytes, state: StateArrays, _beyond: int | None) -> None:
         column, upward = state["stump"].tolist()
@@ -209,7 +232,7 @@ def _stump(plan: StumpsPlan, draws: Draws, bets: Bets, coins: Draws) -> _Made:
         cut = values.index(outermost) + 1 + start.trim if np.isfinite(outermost) else start.trim
         if paper:
             noise = cut - int(np.count_nonzero(labels))
-            _bet_on_noise(bets, coins, "the number of rows", "laplace", selection.cut_epsilon, noise)
+            _bet_on_noise(bets, "the number of rows", "laplace", selection.cut_epsilon, noise)
         else:
             cuts[column, upward].bet(bets, coins, "the cut", 0, cut, pair)
 
@@ -231,11 +254,13 @@ def _box(plan: BoxPlan, draws: Draws, bets: Bets, coins: Draws) -> _Made:
         beyond = plan.declared - check.needed * len(sides)
 
         def released(_secret: bytes, _state: StateArrays, margin: int | None) -> None:
-            _bet_on_noise(bets, coins, "the count", "discrete-laplace", check.epsilon, (margin or 0) - beyond)
+            _bet_on_noise(bets, "the count", "discrete-laplace", check.epsilon, (margin or 0) - beyond)
 
         return _Made(plan, rows, labels, released)
     places = [[_place(row[column], lower=lower) for row in rows.tolist()] for column, lower in sides]
-    choices = [_Choice(scale.scale, side_runs(mine, scale.rank)) for mine in places]  # coins move places by next to 0
+    runs = [side_runs(mine, scale.rank) for mine in places]  # coins move places by next to nothing
+    rate = _telling_rate(runs[0])
+    plan, choices = replace(plan, scale=replace(scale, scale=rate)), [_Choice(rate, one) for one in runs]
 
     def look(_secret: bytes, state: StateArrays, _margin: int | None) -> None:
         for side, (choice, edge) in enumerate(zip(choices, state["edges"].tolist(), strict=True)):
@@ -244,7 +269,7 @@ def _box(plan: BoxPlan, draws: Draws, bets: Bets, coins: Draws) -> _Made:
     return _Made(plan, rows, labels, look)
 
 
-def _classes(draws: Draws, bets: Bets, coins: Draws) -> _Made:
+def _classes(draws: Draws, bets: Bets) -> _Made:
     classes = 3
     plans = (uneven_plan(draws, classes, resting=False) for _ in count())
     plan = next(plan for plan in plans if plan.share_slope is not UNSET)
@@ -252,8 +277,7 @@ def _classes(draws: Draws, bets: Bets, coins: Draws) -> _Made:
     true = np.bincount(labels, minlength=classes)
 
     def look(_secret: bytes, state: StateArrays, _beyond: int | None) -> None:
-        for number, noise in enumerate((state["counts"].astype(np.int64) - true).tolist()):
-            name = f"the count of class {number}"
-            _bet_on_noise(bets, coins, name, "discrete-laplace", float(plan.share_slope), noise)  # type: ignore[arg-type]  # it is set
+        for noise in (state["counts"].astype(np.int64) - true).tolist():
+            _bet_on_noise(bets, "the counts of classes", "discrete-laplace", float(plan.share_slope), noise)  # type: ignore[arg-type]  # it is set
 
     return _Made(plan, rows, labels, look, _FITTED)

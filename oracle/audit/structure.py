@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.base import Deliveries, Delivery
+from oracle.audit.choice_laws import chosen
 from oracle.audit.distribution_checks import ladder_draws, ladder_laws, ladder_plainly, ladder_proved
 from oracle.audit.ensemble_checks import one_draw, one_teacher, plainly, proved
 from oracle.audit.findings import Check
 from oracle.audit.learner_checks import key_let_go, mean_moves
 from oracle.audit.learners import LEARNERS
 from oracle.audit.live_checks import lawful
+from oracle.audit.noise_laws import settled
 from oracle.audit.plans import TARGETS, Target, small_plan
 from oracle.audit.randomness import Randomness
 from oracle.audit.sensitivity import sensitivity
@@ -94,17 +96,21 @@ def _outcome(shard: Shard, messages: Deliveries) -> Outcome:
 
 
 _PLAIN: Final = "answers are those of a plain re-implementation"
+_CHOSEN: Final = "private choices have the law that is due"
+_SETTLED: Final = "noise behind a restart has the law that is due"
 _LAWFUL: Final = "thresholds and noise are the plan's, exactly"
 
 CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
     _PLAIN: beside_plain,
     _LAWFUL: lawful,
+    _SETTLED: settled,
+    _CHOSEN: chosen,
     "one record moves a depth by one": sensitivity,
     "one message, one round": no_deduplication,
 }
 """Of predictors with armed sides, by what must hold."""
 
-_NOMINAL: Final = (_PLAIN, _LAWFUL)
+_NOMINAL: Final = (_PLAIN, _LAWFUL, _SETTLED, _CHOSEN)
 """Those of profile `paper`, too."""
 
 _ALL: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
@@ -125,6 +131,7 @@ _TABLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
 
 _ENSEMBLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
     _PLAIN: plainly,
+    _CHOSEN: chosen,
     "one record is in one teacher of one life": one_teacher,
     "its figures are the proof's": proved,
     **_ALL,
@@ -142,6 +149,7 @@ _DISTRIBUTION: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
 _LEARNER_CHECKS: Final[dict[str, dict[str, Callable[[Plan, Randomness], Seen]]]] = {
     "classical": {
         _PLAIN: beside_plain,
+        _CHOSEN: chosen,
         **_ALL,
     },
     "bisection": {
