@@ -213,13 +213,14 @@ def _stump(plan: StumpsPlan, draws: Draws, bets: Bets, coins: Draws) -> _Made:
     pairs = [(column, upward) for column, one in enumerate(plan.features) for upward in ends[one.sides]]
     ranked = {(column, up): np.argsort(-rows[:, column] if up else rows[:, column]) for column, up in pairs}
     wrong = {pair: _wrong(labels[order].tolist()) for pair, order in ranked.items()}
-    paper, start = plan.profile == "paper", plan.phases[0].start
+    paper = plan.profile == "paper"
     runs = [Edges(0, number, 1, min(wrong[pair])) for number, pair in enumerate(pairs)]
     ends_of = {pair: [Edges(0, cut, 1, loss) for cut, loss in enumerate(losses)] for pair, losses in wrong.items()}
     rate, cut_rate = _telling_rate(runs), _telling_rate(ends_of[pairs[0]])
     epsilon, spent = rate * (2.0 if paper else 1.0), cut_rate * (1.0 if paper else 2.0)
     selection = replace(plan.selection, scale=rate, epsilon=epsilon, cut_scale=cut_rate, cut_epsilon=spent)
-    plan = replace(plan, selection=selection)
+    start = replace(plan.phases[0].start, trim=0)  # so that the outermost point is the last row that is labelled 1
+    plan = replace(plan, selection=selection, phases=(replace(plan.phases[0], start=start), *plan.phases[1:]))
     first = _Choice(rate, runs)
     cuts = {pair: _Choice(cut_rate, ends) for pair, ends in ends_of.items()}
 
@@ -229,7 +230,7 @@ def _stump(plan: StumpsPlan, draws: Draws, bets: Bets, coins: Draws) -> _Made:
         values = np.abs(rows[ranked[column, upward], column]).tolist()
         pair = pairs.index((column, upward))
         first.bet(bets, coins, "the pair", 0, pair)
-        cut = values.index(outermost) + 1 + start.trim if np.isfinite(outermost) else start.trim
+        cut = values.index(outermost) + 1 if np.isfinite(outermost) else 0
         if paper:
             noise = cut - int(np.count_nonzero(labels))
             _bet_on_noise(bets, "the number of rows", "laplace", selection.cut_epsilon, noise)
