@@ -12,11 +12,12 @@ from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.served import Served
 from oracle.audit.table_runs import eager
 from oracle.audit.table_runs import play as play_table
+from oracle.audit.uneven_runs import run_with
 from oracle.audit.whole_checks import run_of
 from oracle.audit.whole_runs import body_of, train
 from oracle.planning.distribution.model import DistributionPlan
 from oracle.planning.ensemble.model import EnsemblePlan
-from oracle.planning.plan import Plan
+from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.statistics.model import TablePlan
 
 __all__ = ["lawful"]
@@ -57,6 +58,8 @@ def _played(plan: Plan, randomness: Randomness, number: int, found: Heard) -> Pl
     if isinstance(plan, TablePlan):
         return play_table((plan, eager(plan))[number], randomness, number, _MESSAGES).plan
     run = run_of(plan, draws, number)
+    if isinstance(plan, BoxPlan) and number == _RUNS - 1:  # the plan itself, whose sizes are not as small
+        run = run_with(draws, plan, run.plain)
     predictor, _ = train(run, randomness.secret(number), draws)
     served = Served(run.plan, predictor)
     bodies = [body_of(run.plan, place, message) for place, message in enumerate(run.messages)]
