@@ -7,6 +7,7 @@ another one, or words that are none of their own, lose to a bet (`oracle.audit.b
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Final
@@ -40,7 +41,7 @@ _STEP: Final = 7
 _KEYS, _QUERIES, _AGAIN = 60, 6, 40
 """Keys, queries that are asked under each, and how often."""
 
-_STOPPERS: Final = 400
+_STOPPERS: Final = 300
 """Keys under which Stoppers are asked."""
 
 _NEVER: Final = 1 << 40
@@ -64,7 +65,8 @@ def settled(plan: Plan, randomness: Randomness) -> Seen:
     bets = Bets()
     state = dict(snapshot.arrays)
     phase = run.plan.phases[snapshot.phase - 1]
-    asked, lasting = _telling(run, state, phase), {off: _lasts(phase, off) for off in _OFF}
+    asked, done = _telling(run, state, phase), int(state["counters"][2])
+    lasting = {(off, late): _lasts(phase, off, late) for off in _OFF for late in (0, 1)}
     never = np.full(len(state["mediums"]), -_NEVER)
     for number in range(_STOPPERS):
         secret = np.frombuffer(randomness.secret(number), dtype=np.uint8)
@@ -76,16 +78,18 @@ def settled(plan: Plan, randomness: Randomness) -> Seen:
                 int(np.count_nonzero(labels)),
             ]
             bets.on_counts("answers", chances, np.array([*counts, _AGAIN - sum(counts)], dtype=np.float64), which)
-        for off, chances in lasting.items():
-            counted = np.full(len(never), phase.stopper.threshold + off)
-            predictor = _taken_back(run, snapshot, {"key": secret, "mediums": counted})
+        for (off, late), chances in lasting.items():
+            counted, armed = (np.full(len(never), one) for one in (phase.stopper.threshold + off, done - 1 + late))
+            predictor = _taken_back(run, snapshot, {"key": secret, "mediums": counted, "armed": armed})
             told = predictor.answer(np.zeros((_AGAIN, run.plan.width)), np.zeros(_AGAIN, dtype=np.bool_)).events
             lasted = dict.fromkeys(range(len(never)), _AGAIN)
             for event in reversed(told):
                 if isinstance(event, SideRearmed):
                     lasted[event.side] = event.round - snapshot.round
             cells = np.searchsorted(_ENDS, list(lasted.values()), side="right")
-            bets.on_counts("Stoppers", chances, np.bincount(cells, minlength=len(chances)).astype(np.float64), off)
+            bets.on_counts(
+                "Stoppers", chances, np.bincount(cells, minlength=len(chances)).astype(np.float64), (off, late)
+            )
     part, name = bets.most()
     says = f"no bet on {bets.outcomes} batches gained much" if part < 1.0 else f"bets gained on {name}"
     percent = f"in nats, {100.0 * max(part, 0.0):.0f} % of what would refute"
@@ -156,21 +160,22 @@ def _chances(plan: BoxPlan, row: Floats, state: StateArrays, phase: PhasePlan) -
     return np.array([*chances, open_, low])
 
 
-def _lasts(phase: PhasePlan, off: int) -> Floats:
+def _lasts(phase: PhasePlan, off: int, late: int) -> Floats:
     """Return how likely a Stopper first halts before each of `_ENDS`, or not, so many mediums beyond its threshold.
 
-    It goes on where nu < rho - off, with a new nu in each round, and one rho.
+    It goes on where nu < rho - off, with a new nu in each round, and one rho; if it was armed just now, before the
+    next round's query, it is first asked one round late.
     """
-    stopper = phase.stopper
+    stopper, ends = phase.stopper, np.array(_ENDS) - late
     if stopper.scale is not UNSET:
-        return _first_halts("laplace", stopper.scale, off, np.zeros(1, dtype=np.int64), np.ones(1))
+        return _first_halts("laplace", stopper.scale, [-off], np.ones(1), ends)
     reach = math.ceil(_TAIL / stopper.epsilon)
-    rhos = np.arange(-reach, reach + 1)
-    shares = np.diff([float(below("discrete-laplace", stopper.epsilon, rho)) for rho in rhos.tolist()])
-    return _first_halts("discrete-laplace", stopper.epsilon, off, rhos[:-1], shares)
+    rhos = range(-reach, reach + 1)
+    shares = np.diff([float(below("discrete-laplace", stopper.epsilon, rho)) for rho in rhos])
+    return _first_halts("discrete-laplace", stopper.epsilon, [rho - off for rho in rhos[:-1]], shares, ends)
 
 
-def _first_halts(law: Law, slope: float, off: int, rhos: NDArray[np.int64], shares: Floats) -> Floats:
-    goes_on = np.array([float(below(law, slope, rho - off)) for rho in rhos.tolist()])
-    left = [1.0, *(float(shares @ goes_on**end) for end in _ENDS)]
+def _first_halts(law: Law, slope: float, gaps: Sequence[int], shares: Floats, ends: NDArray[np.int64]) -> Floats:
+    goes_on = np.array([float(below(law, slope, gap)) for gap in gaps])
+    left = [1.0, *(float(shares @ goes_on**end) for end in ends)]
     return np.append(-np.diff(left), left[-1])
