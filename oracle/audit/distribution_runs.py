@@ -15,6 +15,7 @@ from oracle.accounting.ledger import LedgerEvent
 from oracle.audit.distribution_reference import Given, Plain, count_of, number_of, row_of, value_of
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.served import Served
+from oracle.audit.unique_noise import all_drawn, recorded
 from oracle.planning.distribution.model import DistributionPlan, LadderPlan
 from oracle.planning.features import Feature
 from oracle.planning.plan import Phase
@@ -63,6 +64,7 @@ class Run(NamedTuple):
         ledger: What the ledger says.
         plain: The re-implementation, which has answered the same.
         expected: What each reply says; None for that to no question.
+        drawn: Whether all words of the re-implementation were drawn.
     """
 
     plan: DistributionPlan
@@ -70,6 +72,7 @@ class Run(NamedTuple):
     ledger: Sequence[LedgerEvent]
     plain: Plain
     expected: Sequence[Any]
+    drawn: bool
 
 
 def uneven_distribution(draws: Draws, feature: Feature) -> DistributionPlan:
@@ -121,11 +124,12 @@ def play(plan: DistributionPlan, randomness: Randomness, number: int, messages: 
     there = draws.uniform(plan.declared) >= _BLANK
     served = Served(plan, trained_on(plan, secret, rows, there.tolist()))
     questions = _questions(plan, draws, known, messages)
-    list(served.turns([one.body for one in questions], [1 + cut for cut in draws.some(_BATCHES, messages - 1)]))
+    with recorded() as words:
+        list(served.turns([one.body for one in questions], [1 + cut for cut in draws.some(_BATCHES, messages - 1)]))
     plain = Plain(plan, secret, [row for row, present in zip(rows, there.tolist(), strict=True) if present])
     expected = [_expected(plan, plain, question) for question in questions]
     ledger = [msgspec.json.decode(line, type=LedgerEvent) for line in served.ledger]
-    return Run(plan, served.replies, ledger, plain, expected)
+    return Run(plan, served.replies, ledger, plain, expected, all_drawn(plain.drawn, words))
 
 
 def trained_on(plan: DistributionPlan, secret: bytes, rows: Sequence[int], there: Sequence[bool]) -> Predictor:

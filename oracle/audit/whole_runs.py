@@ -19,7 +19,7 @@ from oracle.accounting.ledger import LedgerEvent
 from oracle.audit.plain_values import Value, numbers_of
 from oracle.audit.randomness import Draws
 from oracle.audit.served import Served
-from oracle.audit.unique_noise import recorded
+from oracle.audit.unique_noise import all_drawn, recorded
 from oracle.planning.plan import Plan
 from oracle.predictors.base import Predictor, StateArrays
 from oracle.predictors.kinds import new_trainer, points_beyond
@@ -168,7 +168,7 @@ def differs(run: Run, secret: bytes, draws: Draws) -> tuple[str | None, Played]:
             predictor, margin = train(run, secret, draws)
             wrong = _unlike_start(predictor, margin, expected.states[0], expected.margin)
             wrong = wrong or next(_played(run, expected, Served(run.plan, predictor), cuts, way), None)
-        if wrong is None and not {*expected.drawn} <= {*map(tuple, np.concatenate(words).tolist())}:
+        if wrong is None and not all_drawn(expected.drawn, words):
             wrong = "the words that are drawn"
         if wrong is not None:
             return f"{name}, {wrong}", played
