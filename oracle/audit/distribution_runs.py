@@ -35,7 +35,9 @@ TYPES: Final = (
 _SILENT, _WRONG, _AGAIN, _QUANTILE, _LIST, _BLANK = 0.06, 0.05, 0.15, 0.2, 0.2, 0.1
 _ANY: Final = 0.3
 _BATCHES: Final = 12
-_KNOWN: Final = 25
+_KNOWN, _FEW = 25, 3
+"""Values that most rows have; of few, each is that of so many that searches for quantiles go on to the last step."""
+
 _MOST: Final = 4
 
 
@@ -115,11 +117,11 @@ def play(plan: DistributionPlan, randomness: Randomness, number: int, messages: 
     Args:
         plan: The plan.
         randomness: Of the key, the rows and the messages.
-        number: Of the run.
+        number: Of the run; the first ones have one of each type.
         messages: How many.
     """
     secret, draws = randomness.secret(number), Draws(randomness, number)
-    known = [draws.below(count_of(plan.feature)) for _ in range(_KNOWN)]
+    known = [draws.below(count_of(plan.feature)) for _ in range(_KNOWN if number < len(TYPES) else _FEW)]
     rows = [_some_value(plan, draws, known) for _ in range(plan.declared)]
     there = draws.uniform(plan.declared) >= _BLANK
     served = Served(plan, trained_on(plan, secret, rows, there.tolist()))

@@ -41,14 +41,14 @@ _STEP: Final = 7
 _KEYS, _QUERIES, _AGAIN = 60, 6, 40
 """Keys, queries that are asked under each, and how often."""
 
-_STOPPERS: Final = 300
+_STOPPERS: Final = 240
 """Keys under which Stoppers are asked."""
 
 _NEVER: Final = 1 << 40
 """So many mediums less than none keep a Stopper from halting."""
 
-_OFF: Final = (-6, -3)
-"""Mediums beyond a Stopper's threshold."""
+_OFF: Final = (-6, -3, 50)
+"""Mediums beyond a Stopper's threshold; so many that it halts as soon as it is asked."""
 
 _ENDS: Final = (1, 3, 8, 20, _AGAIN)
 """Rounds before which a Stopper halts: these are told apart."""
