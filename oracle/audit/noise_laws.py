@@ -41,7 +41,7 @@ _STEP: Final = 7
 _KEYS, _QUERIES, _AGAIN = 60, 6, 40
 """Keys, queries that are asked under each, and how often."""
 
-_STOPPERS: Final = 240
+_STOPPERS: Final = 360
 """Keys under which Stoppers are asked."""
 
 _NEVER: Final = 1 << 40
