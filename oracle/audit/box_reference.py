@@ -1,4 +1,4 @@
-"""A plain re-implementation of boxes and stumps, round by round, slow and meant to be read.
+"""A plain re-implementation of boxes, round by round, slow and meant to be read.
 
 Written from Stemmer (2024), Algorithms 5 and 7, as PRIVACY.md, sections 3 to 10, has them: one query, one side, one
 draw at a time, points in sorted lists. A round's draws go by its number within the phase, and depths' by the query's
@@ -14,17 +14,18 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PhaseStarted, PlanEnded, SideRearmed
-from oracle.audit.choice_reference import choose_edge, choose_one, side_runs
-from oracle.audit.keyed import Keyed, discrete_laplace, logistic
+from oracle.audit.choice_reference import choose_edge, side_runs
+from oracle.audit.keyed import Keyed, discrete_laplace, laplace, logistic
 from oracle.audit.plain_values import PLACES, Key, Value, key_size, numbers_of, oriented, place_of
 from oracle.mechanisms.addresses import Purpose
 from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan
-from oracle.planning.stumps.model import StumpsPlan
 
-__all__ = ["PlainBoxes", "PlainStumps"]
+__all__ = ["PlainBoxes", "Point", "Row", "Side"]
 
 _COINED: Final = 10
 """Last bits of a place that are a coin's, where edges are learned."""
+
+_LAWS: Final = {"logistic": logistic, "discrete-laplace": discrete_laplace, "laplace": laplace}
 
 Row = Sequence[Value]
 Point = tuple[Key, int]
@@ -53,7 +54,7 @@ class _Life:
 
 
 @dataclass(frozen=True)
-class _Side:
+class Side:
     """Which feature a side looks at, its number among those that are looked at, and from where."""
 
     column: int
@@ -84,6 +85,9 @@ class PlainBoxes:
         tag: The running tag, 128 bits.
         margin: What was released of the points when the state was made, if anything.
     """
+
+    _armed_at_start = 0
+    """The round before whose query the sides of a phase's start were armed: the Stopper is first asked behind it."""
 
     def __init__(self, plan: BoxPlan, secret: bytes, rows: Sequence[Row], labels: Sequence[bool]) -> None:
         self._plan = plan
@@ -127,11 +131,11 @@ class PlainBoxes:
             self.margin = beyond + discrete_laplace(plan.check.epsilon, self._keyed.word(Purpose.THRESHOLD, 0))
         return given
 
-    def _sides_of(self, names: Sequence[str]) -> list[_Side]:
+    def _sides_of(self, names: Sequence[str]) -> list[Side]:
         features = [feature.name for feature in self._plan.features]
         split = [name.rsplit(":", 1) for name in names]
         used = [name for name in features if name in {mine for mine, _ in split}]
-        return [_Side(features.index(name), used.index(name), end == "lower") for name, end in split]
+        return [Side(features.index(name), used.index(name), end == "lower") for name, end in split]
 
     def _key(self, row: Row, side: int) -> Key:
         at = self._sides[side]
@@ -148,7 +152,7 @@ class PlainBoxes:
     def _give(self, given: list[list[Point]], row: Row, number: int, hashed: int) -> None:
         """Step h: put a positive record into D, at the sides that may have it."""
         sides = range(len(self._sides))
-        for side in sides if self._plan.slicing == "sequential" else [self._face(row, number, hashed)]:
+        for side in sides if self._plan.slicing != "faces" else [self._face(row, number, hashed)]:
             insort(given[side], (self._key(row, side), number))
 
     def _face(self, row: Row, number: int, hashed: int) -> int:
@@ -179,16 +183,18 @@ class PlainBoxes:
     def _begin(self, given: list[list[Point]]) -> None:
         """Steps 3, 4 and j: arm every side, with the next phase's sizes, noise and key."""
         self._phase += 1
+        start = self._sizes.start
+        sizes = [self._taken(start, side) for side in range(len(given))]
         self._keyed = self._keyed.ratchet()
         self._phase_round = self._phase_rearms = 0
-        start = self._sizes.start
         taken: set[int] = set()
         self._lives = []
         for side, mine in enumerate(given):
-            left = [point for point in mine if point[1] not in taken][: start.trim + start.points]
-            if self._plan.slicing == "sequential":
+            left = [point for point in mine if point[1] not in taken][: sizes[side]]
+            if self._plan.slicing != "faces":
                 taken.update(number for _, number in left)
-            self._lives.append(_Life(start, [key for key, _ in left[start.trim :]], self._level(side), 0, again=False))
+            keys = [key for key, _ in left[start.trim :][: start.points]]
+            self._lives.append(_Life(start, keys, self._level(side), self._armed_at_start, again=False))
         self._now = _Phase([[] for _ in given], [[] for _ in given])
         before = sum(phase.rounds * phase.delta for phase in self._plan.phases[: self._phase - 1])
         self.events.append(
@@ -199,8 +205,13 @@ class PlainBoxes:
                 epsilon=self._plan.epsilon,
                 delta=self._sizes.delta,
                 delta_spent=self._plan.declared * self._plan.phases[0].delta + before,
+                nominal=True if self._plan.profile == "paper" else UNSET,
             )
         )
+
+    def _taken(self, start: InstancePlan, side: int) -> int:  # noqa: ARG002 -- of RSC it is
+        """Return how many records a side takes of those that are left, by the key of the phase that ends."""
+        return start.trim + start.points
 
     @property
     def drawn(self) -> list[tuple[int, int]]:
@@ -236,10 +247,7 @@ class PlainBoxes:
         for side, life in enumerate(self._lives):
             if life.armed == self._phase_round:
                 continue
-            nu = discrete_laplace(
-                self._sizes.stopper.epsilon, self._keyed.word(Purpose.STOPPER, self._phase_round, side)
-            )
-            if life.mediums + nu >= life.level:
+            if life.mediums + self._nu(self._keyed.word(Purpose.STOPPER, self._phase_round, side)) >= life.level:
                 again = self._sizes.rearmed
                 outer = self._now.collected[side][again.trim : again.trim + again.points]
                 keys = [key for key, _ in outer]
@@ -249,15 +257,21 @@ class PlainBoxes:
                 self._phase_rearms += 1
                 self.events.append(SideRearmed(round=self.round, phase=self._phase, side=side))
 
+    def _nu(self, word: int) -> int:
+        return discrete_laplace(self._sizes.stopper.epsilon, word)
+
+    def _most(self, instance: InstancePlan) -> int:
+        """Return the most that is medium."""
+        return instance.high
+
     def _ask(self, query: Row, hashed: int) -> int:
         """Steps f, g and h: the first side that does not say high decides."""
         for side, life in enumerate(self._lives):
             key = self._key(query, side)
             instance = life.instance
             word = self._keyed.word(Purpose.DEPTH, self._phase_round, side, hashed)
-            noise = (logistic if instance.law == "logistic" else discrete_laplace)(instance.scale, word)
-            noisy = bisect_right(life.keys, key) + noise
-            if noisy > instance.high:
+            noisy = bisect_right(life.keys, key) + _LAWS[instance.law](instance.scale, word)
+            if noisy > self._most(instance):
                 continue
             if noisy >= instance.low:
                 life.mediums += 1
@@ -276,7 +290,7 @@ class PlainBoxes:
     def _needed(self, side: int) -> int:
         """Return how many positive records a side keeps: all that the next phase may take, of it or of those before."""
         following = self._plan.phases[min(self._phase, len(self._plan.phases) - 1)].start
-        return (following.trim + following.points) * (side + 1 if self._plan.slicing == "sequential" else 1)
+        return (following.trim + following.points) * (side + 1 if self._plan.slicing != "faces" else 1)
 
     def state(self) -> Mapping[str, Any]:
         """Return what a state must hold, as `oracle.audit.whole_runs` reads it."""
@@ -292,51 +306,3 @@ class PlainBoxes:
             "harvest": tuple(tuple(points[: self._needed(side)]) for side, points in enumerate(self._now.given)),
         }
         return state | ({"edges": tuple(self._edges)} if self._edges else {})
-
-
-class PlainStumps(PlainBoxes):
-    """One shard of stumps: a pair and a cut are chosen, and what follows is a box with the one side of the pair."""
-
-    _plan: StumpsPlan
-
-    def _trained(self, rows: Sequence[Row], labels: Sequence[bool]) -> list[list[Point]]:
-        """Choose a pair by its least errors, then how many rows it labels 1; give these to its side."""
-        plan = self._plan
-        ends = {"lower": [True], "upper": [False], "both": [True, False], "none": []}
-        pairs = [(column, lower) for column, one in enumerate(plan.features) for lower in ends[one.sides]]
-        losses = [self._least(rows, labels, column, lower=lower) for column, lower in pairs]
-        # a row raises all least losses by 0 or 1, so e_sel is what the choice costs; plans charge the cut 2 e_cut
-        column, lower = pairs[choose_one(self._keyed, 0, plan.selection.epsilon, losses)]
-        self.pair = column, lower
-        self._sides = [_Side(column, 0, lower)]
-        # what is above an edge is labelled 1, largest first; ties go by coins of the rows' numbers
-        order = sorted(
-            range(len(rows)),
-            key=lambda row: (
-                oriented(plan.features[column], rows[row][column], self._size, lower=not lower),
-                self._keyed.halves(Purpose.COIN, row)[0],
-                row,
-            ),
-        )
-        wrong = [self._wrong([labels[row] for row in order], cut) for cut in range(len(rows) + 1)]
-        cut = choose_one(self._keyed, 1, plan.selection.cut_epsilon / 2.0, wrong)
-        return [sorted((self._key(rows[row], 0), row) for row in order[:cut])]
-
-    def _least(self, rows: Sequence[Row], labels: Sequence[bool], column: int, *, lower: bool) -> int:
-        """Return the least errors of all thresholds, which part no equal values."""
-        feature = self._plan.features[column]
-        keys: list[Any] = [oriented(feature, row[column], self._size, lower=not lower) for row in rows]
-        pairs = list(zip(keys, labels, strict=True))
-        least = sum(labels)
-        for edge in set(keys):
-            least = min(least, sum((key <= edge) != label for key, label in pairs))
-        return least
-
-    @staticmethod
-    def _wrong(ranked: Sequence[bool], cut: int) -> int:
-        return sum(not label for label in ranked[:cut]) + sum(ranked[cut:])
-
-    def state(self) -> Mapping[str, Any]:
-        """Return what a state must hold, with the pair."""
-        column, lower = self.pair
-        return {**super().state(), "stump": (column, int(lower))}

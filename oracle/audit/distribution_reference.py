@@ -1,6 +1,6 @@
 """A plain re-implementation of distributions, value by value, from PRIVACY.md, section 16; slow, and meant to be read.
 
-It shares the addresses of keyed words with what is audited, and nothing else: noise comes from the law itself, values
+It shares nothing with what is audited but the numbers of purposes: noise comes from the law itself, values
 are numbered here, and what is known of the thresholds is three lists.
 """
 
@@ -9,15 +9,11 @@ from collections.abc import Sequence
 from datetime import date
 from fractions import Fraction
 from functools import cache
-from typing import Any, Final, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Final, NamedTuple
 
 from oracle.accounting.ledger import AnswerPaid, LedgerEvent
-from oracle.audit.keyed import logistic
-from oracle.mechanisms.addresses import Addresses, Purpose
-from oracle.mechanisms.keys import PhaseKey
+from oracle.audit.keyed import Keyed, logistic
+from oracle.mechanisms.addresses import Purpose
 from oracle.planning.distribution.model import DistributionPlan
 from oracle.planning.features import Feature
 from oracle.predictors.base import phase_started
@@ -126,7 +122,7 @@ class Plain:
 
     def __init__(self, plan: DistributionPlan, secret: bytes, rows: Sequence[int]) -> None:
         self._plan, self._rows, self._size = plan, list(rows), count_of(plan.feature)
-        self._addresses = Addresses(PhaseKey(secret).ratchet(), plan.width)
+        self._keyed = Keyed(secret).ratchet()
         ladder, count = plan.thresholds, plan.paid
         first, last = ladder.width - ladder.margin - ladder.gap, plan.declared + ladder.margin - ladder.width
         lows = [first + (last - first) * number // (count - 1) for number in range(count)]
@@ -157,7 +153,7 @@ class Plain:
     def _begin(self, at: int | None, quantile: float | None) -> None:
         row = [0.0, quantile or 0.0] if at is None else [row_of(self._plan.feature, at), -1.0]
         self._step = 0
-        self._hash = int(self._addresses.hashes(np.array([row]), np.ones(1, dtype=np.bool_))[0])
+        self._hash = self._keyed.hash([number + 0.0 for number in row])
 
     def _share(self, value: int) -> float:
         """Compare with the middle one of the thresholds at which a value is open, until it is closed."""
@@ -214,10 +210,9 @@ class Plain:
         """Return the next 128 uniform bits of a round as a whole number."""
         part, side = divmod(self._step, _SIDES)
         self._step += 1
-        at, which, hashed = (_one(number) for number in (self.round, side, self._hash ^ part))
-        high, low = self._addresses.words(Purpose.QUESTION, at, which, hashed).reshape(2).tolist()
-        return (int(high) << 64) | int(low)
+        return self._keyed.word(Purpose.QUESTION, self.round, side, self._hash ^ part)
 
-
-def _one(number: int) -> NDArray[Any]:
-    return np.array([number], dtype=np.uint64)
+    @property
+    def drawn(self) -> list[tuple[int, int]]:
+        """All words that were drawn."""
+        return self._keyed.drawn

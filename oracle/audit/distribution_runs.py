@@ -15,6 +15,7 @@ from oracle.accounting.ledger import LedgerEvent
 from oracle.audit.distribution_reference import Given, Plain, count_of, number_of, row_of, value_of
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.served import Served
+from oracle.audit.unique_noise import all_drawn, recorded
 from oracle.planning.distribution.model import DistributionPlan, LadderPlan
 from oracle.planning.features import Feature
 from oracle.planning.plan import Phase
@@ -34,7 +35,9 @@ TYPES: Final = (
 _SILENT, _WRONG, _AGAIN, _QUANTILE, _LIST, _BLANK = 0.06, 0.05, 0.15, 0.2, 0.2, 0.1
 _ANY: Final = 0.3
 _BATCHES: Final = 12
-_KNOWN: Final = 25
+_KNOWN, _FEW = 25, 3
+"""Values that most rows have; of few, each is that of so many that searches for quantiles go on to the last step."""
+
 _MOST: Final = 4
 
 
@@ -63,6 +66,7 @@ class Run(NamedTuple):
         ledger: What the ledger says.
         plain: The re-implementation, which has answered the same.
         expected: What each reply says; None for that to no question.
+        drawn: Whether all words of the re-implementation were drawn.
     """
 
     plan: DistributionPlan
@@ -70,6 +74,7 @@ class Run(NamedTuple):
     ledger: Sequence[LedgerEvent]
     plain: Plain
     expected: Sequence[Any]
+    drawn: bool
 
 
 def uneven_distribution(draws: Draws, feature: Feature) -> DistributionPlan:
@@ -112,20 +117,21 @@ def play(plan: DistributionPlan, randomness: Randomness, number: int, messages: 
     Args:
         plan: The plan.
         randomness: Of the key, the rows and the messages.
-        number: Of the run.
+        number: Of the run; the first ones have one of each type.
         messages: How many.
     """
     secret, draws = randomness.secret(number), Draws(randomness, number)
-    known = [draws.below(count_of(plan.feature)) for _ in range(_KNOWN)]
+    known = [draws.below(count_of(plan.feature)) for _ in range(_KNOWN if number < len(TYPES) else _FEW)]
     rows = [_some_value(plan, draws, known) for _ in range(plan.declared)]
     there = draws.uniform(plan.declared) >= _BLANK
     served = Served(plan, trained_on(plan, secret, rows, there.tolist()))
     questions = _questions(plan, draws, known, messages)
-    list(served.turns([one.body for one in questions], [1 + cut for cut in draws.some(_BATCHES, messages - 1)]))
+    with recorded() as words:
+        list(served.turns([one.body for one in questions], [1 + cut for cut in draws.some(_BATCHES, messages - 1)]))
     plain = Plain(plan, secret, [row for row, present in zip(rows, there.tolist(), strict=True) if present])
     expected = [_expected(plan, plain, question) for question in questions]
     ledger = [msgspec.json.decode(line, type=LedgerEvent) for line in served.ledger]
-    return Run(plan, served.replies, ledger, plain, expected)
+    return Run(plan, served.replies, ledger, plain, expected, all_drawn(plain.drawn, words))
 
 
 def trained_on(plan: DistributionPlan, secret: bytes, rows: Sequence[int], there: Sequence[bool]) -> Predictor:

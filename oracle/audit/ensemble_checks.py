@@ -51,7 +51,7 @@ def differs(run: Run) -> str | None:
             right = said == (None if given.label is None else run.plan.classes[given.label], None)
         if not right:
             return f"the reply to message {place}"
-    return None if run.held else "what its teachers learn"
+    return None if run.held else "what its teachers learn, or what is drawn,"
 
 
 def plainly(_plan: Plan, randomness: Randomness) -> Seen:
@@ -80,7 +80,7 @@ def one_draw(_plan: Plan, randomness: Randomness) -> Seen:
     for run in _runs(randomness, 3):
         if differs(run) is not None:
             return False, "answers are not those of the re-implementation"
-        drawn += run.plain.drawn
+        drawn.append(np.array(run.plain.drawn, dtype=np.uint64))
     return spread_bits(drawn)
 
 

@@ -1,6 +1,6 @@
 """A plain re-implementation of ensembles, round by round, from PRIVACY.md, section 15; slow, and meant to be read.
 
-It shares the addresses of keyed words with what is audited, and nothing else: noise comes from the laws themselves,
+It shares the numbers of purposes with what is audited, and nothing else: noise comes from the laws themselves,
 teachers straight from scikit-learn, and a life is a list of rows.
 """
 
@@ -16,9 +16,8 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PlanEnded, SharesReleased, SideRearmed
-from oracle.audit.keyed import discrete_laplace, logistic
-from oracle.mechanisms.addresses import Addresses, Purpose
-from oracle.mechanisms.keys import PhaseKey
+from oracle.audit.keyed import Keyed, discrete_laplace, logistic
+from oracle.mechanisms.addresses import Purpose
 from oracle.planning.ensemble.model import MISSING, EnsemblePhase, EnsemblePlan
 from oracle.predictors.base import phase_started
 
@@ -82,7 +81,6 @@ class Plain:
 
     Attributes:
         events: What the ledger must say.
-        drawn: uint64[1, 2] each, all bits that were used: of noise, coins and dealing.
         round: Rounds so far.
     """
 
@@ -90,16 +88,14 @@ class Plain:
         self, plan: EnsemblePlan, secret: bytes, rows: NDArray[np.float64], labels: NDArray[np.integer[Any]]
     ) -> None:
         self._plan = plan
-        self.drawn: list[NDArray[np.uint64]] = []
-        self._key = PhaseKey(secret)
-        genesis = self._addresses = Addresses(self._key, plan.width)
+        self._keyed = Keyed(secret)
         first = [
-            Row(tuple(row), label, self._word(genesis, Purpose.SLICE, number) >> 64)
+            Row(tuple(row), label, self._keyed.word(Purpose.SLICE, number) >> 64)
             for number, (row, label) in enumerate(zip(rows.tolist(), labels.tolist(), strict=True))
         ]
         first = [row._replace(teacher=row.teacher % plan.teachers) for row in first if row.label >= 0]
         self.events: list[LedgerEvent] = [phase_started(plan, 1)]
-        self._shares = self._released_shares(genesis, first)
+        self._shares = self._released_shares(first)
         classes = range(len(plan.classes))
         self._order = sorted(classes, key=lambda number: (self._shares[number], -number))
         self._odds = {asked: self._first_odds(asked) for asked in self._order[:-1]}
@@ -113,32 +109,25 @@ class Plain:
         self._enter_phase()
         self._arm(first)
 
-    def _released_shares(self, genesis: Addresses, rows: Sequence[Row]) -> Sequence[float]:
+    def _released_shares(self, rows: Sequence[Row]) -> Sequence[float]:
         plan = self._plan
         if plan.shares is not UNSET:
             return plan.shares
         counts = []
         for number in range(len(plan.classes)):
-            noise = discrete_laplace(float(plan.share_slope), self._word(genesis, Purpose.THRESHOLD, number))  # type: ignore[arg-type]  # it is set
+            noise = discrete_laplace(float(plan.share_slope), self._keyed.word(Purpose.THRESHOLD, number))  # type: ignore[arg-type]  # it is set
             counts.append(sum(row.label == number for row in rows) + noise)
         self.events.append(SharesReleased(round=0, counts=tuple(counts)))
         return [min(max(count / plan.declared, 0.0), 1.0) for count in counts]
 
-    def _word(
-        self, addresses: Addresses, purpose: Purpose, number: int, side: int = 0, query: int | None = None
-    ) -> int:
-        """Return 128 uniform bits as a whole number."""
-        hashes = None if query is None else np.array([query], dtype=np.uint64)
-        at, which = np.array([number], dtype=np.uint64), np.array([side], dtype=np.uint64)
-        drawn = addresses.words(purpose, at, which, hashes).reshape(1, 2)
-        self.drawn.append(drawn)
-        high, low = drawn[0].tolist()
-        return (int(high) << 64) | int(low)
+    @property
+    def drawn(self) -> list[tuple[int, int]]:
+        """All words that were drawn, but coins."""
+        return self._keyed.drawn
 
     def _enter_phase(self) -> None:
         self._phase += 1
-        self._key = self._key.ratchet()
-        self._addresses = Addresses(self._key, self._plan.width)
+        self._keyed = self._keyed.ratchet()
         self._phase_round = self._phase_rearms = 0
 
     @property
@@ -152,7 +141,7 @@ class Plain:
     def _arm(self, rows: list[Row]) -> None:
         """Begin a life: its Stopper's threshold gets its noise, and its votes' noise bounds the thresholds."""
         stopper = self._sizes.stopper
-        rho = discrete_laplace(stopper.epsilon, self._word(self._addresses, Purpose.THRESHOLD, self._phase_round))
+        rho = discrete_laplace(stopper.epsilon, self._keyed.word(Purpose.THRESHOLD, self._phase_round))
         life = _Life(len(self._lives), self._sizes, rows, self.round, stopper.threshold + rho)
         life.teachers = _fitted(self._plan, rows, life.number)
         self._lives.append(life)
@@ -187,9 +176,7 @@ class Plain:
         if life.first:
             life.first = False
             return
-        noise = discrete_laplace(
-            life.phase.stopper.epsilon, self._word(self._addresses, Purpose.STOPPER, self._phase_round)
-        )
+        noise = discrete_laplace(life.phase.stopper.epsilon, self._keyed.word(Purpose.STOPPER, self._phase_round))
         if life.paid + noise >= life.level or life.paid >= life.phase.stopper.cap:
             if over:
                 self._rearm()
@@ -223,13 +210,12 @@ class Plain:
         """Ask about one class after the other; return the label, and how many questions were paid for."""
         plan, life = self._plan, self._life
         said = [teacher(query) for teacher in life.teachers]
-        row = np.array([query]) + 0.0
-        hashed = int(self._addresses.hashes(row, np.ones(1, dtype=np.bool_))[0])
+        hashed = self._keyed.hash([number + 0.0 for number in query])
         paid = 0
         for place, asked in enumerate(self._order[:-1]):
             middle = math.floor(plan.teachers / (1.0 + math.exp(-self._odds[asked])))
             low = middle - life.phase.gap // 2
-            word = self._word(self._addresses, Purpose.QUESTION, self._phase_round, place, hashed)
+            word = self._keyed.word(Purpose.QUESTION, self._phase_round, place, hashed)
             noisy = said.count(asked) + logistic(life.phase.slope, word)
             paid += low <= noisy <= low + life.phase.gap
             if noisy > middle:
@@ -240,10 +226,10 @@ class Plain:
 
     def _keep(self, query: Sequence[float] | None, given: Given) -> None:
         """Take the round's slot, if it has one: with the row and the label given, if the query was free."""
-        coin = self._word(self._addresses, Purpose.COIN, self._phase_round) >> 64
+        coin = self._keyed.word(Purpose.COIN, self._phase_round) >> 64
         if Fraction(coin, 1 << 64) >= Fraction(self._sizes.keep) or len(self._slots) >= self._sizes.slots:
             return
-        teacher = (self._word(self._addresses, Purpose.SLICE, self._phase_round) >> 64) % self._plan.teachers
+        teacher = (self._keyed.word(Purpose.SLICE, self._phase_round) >> 64) % self._plan.teachers
         free = query is not None and given.label is not None and not given.paid
         self._slots.append(Row(tuple(query), given.label, teacher) if free else None)  # type: ignore[arg-type]  # as `free` says
 
@@ -266,7 +252,7 @@ class Plain:
         """Release the noisy number of answers of each class, and move the thresholds by it."""
         control = self._plan.control
         noisy = [
-            count + discrete_laplace(control.epsilon, self._word(self._addresses, Purpose.CHOICE, place, number))
+            count + discrete_laplace(control.epsilon, self._keyed.word(Purpose.CHOICE, place, number))
             for number, count in enumerate(self._counts)
         ]
         for asked, odds in self._odds.items():

@@ -19,6 +19,7 @@ from oracle.accounting.ledger import LedgerEvent
 from oracle.audit.ensemble_reference import Given, Plain, Row
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.served import Served
+from oracle.audit.unique_noise import all_drawn, recorded
 from oracle.planning.ensemble.model import MISSING, ControlPlan, EnsemblePhase, EnsemblePlan
 from oracle.planning.model import Feature, Limits
 from oracle.planning.plan import StopperPlan
@@ -46,7 +47,7 @@ class Run(NamedTuple):
         ledger: What the ledger says.
         plain: The re-implementation, which has answered the same.
         given: What it answered to each message; None to one that is no query.
-        held: Whether both had the same rows, of the same teachers, behind each batch.
+        held: Whether both had the same rows, of the same teachers, behind each batch, and drew the same words.
     """
 
     plan: EnsemblePlan
@@ -132,18 +133,19 @@ def play(plan: EnsemblePlan, randomness: Randomness, number: int) -> Run:
     rows, labels = random_rows(draws, plan.declared, len(plan.classes))
     labels[draws.uniform(plan.declared) < _BLANK] = -1
     trainer = new_trainer(plan, secret)
-    trainer.add(rows, labels)
-    served = Served(plan, trainer.finish())
     queries = _queries(draws, plan.rounds)
     bodies = [_message(place, query) for place, query in enumerate(queries)]
     plain = Plain(plan, secret, rows, labels)
     given: list[Given | None] = []
     held = True
-    for stop in served.turns(bodies, [1 + cut for cut in draws.some(_BATCHES, len(bodies) - 1)]):
-        given += [None if query == _NONE else plain.answer(query) for query in queries[len(given) : stop]]
-        held = held and plain.held == (_rows_of(served.state(), "life"), _rows_of(served.state(), "next"))
+    with recorded() as words:
+        trainer.add(rows, labels)
+        served = Served(plan, trainer.finish())
+        for stop in served.turns(bodies, [1 + cut for cut in draws.some(_BATCHES, len(bodies) - 1)]):
+            given += [None if query == _NONE else plain.answer(query) for query in queries[len(given) : stop]]
+            held = held and plain.held == (_rows_of(served.state(), "life"), _rows_of(served.state(), "next"))
     ledger = [msgspec.json.decode(line, type=LedgerEvent) for line in served.ledger]
-    return Run(plan, served.replies, ledger, plain, given, held)
+    return Run(plan, served.replies, ledger, plain, given, held and all_drawn(plain.drawn, words))
 
 
 def _rows_of(state: StateArrays, pool: str) -> list[Row]:

@@ -15,7 +15,16 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from oracle.mechanisms.addresses import Purpose
 
-__all__ = ["Bits", "Keyed", "choose_level", "discrete_laplace", "logistic"]
+__all__ = [
+    "Bits",
+    "Keyed",
+    "choose_level",
+    "discrete_laplace",
+    "geometric",
+    "gumbel",
+    "laplace",
+    "logistic",
+]
 
 _BITS: Final = 128
 _PRECISION: Final = 1_500
@@ -132,6 +141,28 @@ def discrete_laplace(slope: float, word: int) -> int:
     if word < half:
         return -_beyond(slope, word + 1)
     return _beyond(slope, (1 << _BITS) - word)
+
+
+def laplace(slope: float, word: int) -> int:
+    """Return the floor of noise by Laplace's law: P(Z >= z) = exp(-e z)/2 from 0 on, and it mirrors itself."""
+    half = 1 << (_BITS - 1)
+    if word < half:
+        return math.floor((math.log(word) - math.log(half)) / slope) if word else -(1 << 40)
+    return math.floor((math.log(half) - math.log((1 << _BITS) - word)) / slope)
+
+
+def geometric(slope: float, word: int) -> int:
+    """Return its size, rounded down: P(G >= g) = exp(-e g)."""
+    floor = laplace(slope, word)
+    return max(floor, -1 - floor)
+
+
+def gumbel(slope: float, word: int) -> int:
+    """Return Z of the law P(Z < z) = exp(-exp(-e z))."""
+    above = (1 << _BITS) - word
+    share = math.ldexp(above, -_BITS)
+    minus_log = -math.log1p(-share) if share < 0.5 else _BITS * math.log(2.0) - math.log(word or 1)  # noqa: PLR2004 -- digits
+    return math.floor(-math.log(minus_log) / slope)
 
 
 def _beyond(slope: float, part: int) -> int:

@@ -88,7 +88,12 @@ class PlainClassical(_Phased):
         secret: The genesis key.
         rows: As many as the plan declares.
         labels: Their labels.
+
+    Attributes:
+        shown: The one side that each row was shown to, by its number; of a box, under `faces`.
     """
+
+    shown: Mapping[int, int] = {}
 
     def __init__(self, plan: ClassicalPlan, secret: bytes, rows: Sequence[Row], labels: Sequence[bool]) -> None:
         super().__init__(plan, secret)
@@ -110,7 +115,7 @@ class PlainClassical(_Phased):
         else:  # losses change by -1, 0 or 1, so each choice that sees a row costs 2 e
             whole = plan.slicing == "whole"
             positive = [(number, row) for number, row in enumerate(learned) if labels[number]]
-            shown = {} if whole else {number: self._shown(number, row) for number, row in positive}
+            shown = self.shown = {} if whole else {number: self._shown(number, row) for number, row in positive}
             rate = plan.epsilon / (2.0 * (len(self._sides) if whole else 1))
             for side in range(len(self._sides)):
                 mine = [self._place(row, side) for number, row in positive if whole or shown[number] == side]

@@ -273,7 +273,7 @@ def _selection(epsilon: float, *, paper: bool) -> SelectionPlan:
     if paper:  # Algorithm 7 of Stemmer (2024): a quarter for each
         part = epsilon / 4.0
         return SelectionPlan(
-            candidates=2, scale=part, epsilon=part, cut_law="laplace", cut_scale=part, cut_epsilon=part, error=0.0
+            candidates=2, scale=part / 2.0, epsilon=part, cut_law="laplace", cut_scale=part, cut_epsilon=part, error=0.0
         )
     scale, cut = _SELECTION * epsilon, _CUT * epsilon
     return SelectionPlan(

@@ -1,11 +1,8 @@
 """A predictor with all that a daemon puts around it: messages in, replies and a ledger out, snapshots and restarts."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Final
-
-import numpy as np
 
 from connectors.base import Deliveries, Delivery
 from oracle.planning.plan import Plan
@@ -66,17 +63,9 @@ class Served:
         """Return the state, as it is now."""
         return self._shard.snapshot().arrays
 
-    def checkpoint(self, *, forget: bool = False) -> None:
-        """Write a snapshot, from which the next restart is.
-
-        Args:
-            forget: Whether the answers to earlier questions are not in it, as if many others had come behind them.
-        """
-        snapshot = self._shard.snapshot()
-        if forget:
-            nothing = {"repeated_added": np.zeros(1, dtype=np.int64)}
-            snapshot = replace(snapshot, arrays={**snapshot.arrays, **nothing})
-        self._kept, self._behind = encode(snapshot, _MASTER_KEY), []
+    def checkpoint(self) -> None:
+        """Write a snapshot, from which the next restart is."""
+        self._kept, self._behind = encode(self._shard.snapshot(), _MASTER_KEY), []
 
     def restart(self) -> None:
         """Go on from the last snapshot, and answer again what came behind it.

@@ -4,7 +4,7 @@ Whoever is given these can write every answer down byte for byte, so no answer t
 It has no rows, no key and no noise; where the predictor has keyed hashes, it numbers questions as they come.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
@@ -53,12 +53,19 @@ class Simulator:
         plan: Of `statistics` in its tight profile, or of `sparse-vector`.
         told: What the ledger says.
         ask: What is asked instead of `told`, and gives its answers.
+        hashed: The keyed hash of a question's row, for who has the key.
     """
 
-    def __init__(self, plan: TablePlan, told: Told, ask: Asker | None = None) -> None:
+    def __init__(
+        self,
+        plan: TablePlan,
+        told: Told,
+        ask: Asker | None = None,
+        hashed: Callable[[Sequence[float]], int] | None = None,
+    ) -> None:
         self._plan = plan
         self._told = told
-        self._ask = ask or told
+        self._ask, self._hashed = ask or told, hashed
         self._codec = codec_of(plan)
         self._numbers: dict[bytes, int] = {}
         self._round = 0
@@ -91,8 +98,10 @@ class Simulator:
 
     def _sparse(self, rows: NDArray[np.float64], present: NDArray[np.bool_]) -> _Columns:
         before = self._thresholds.paid
-        asked, rounds, hashes = self._numbered(rows[:, :-1], present)
-        questions = ThresholdQuestions(rows[asked], rounds, hashes, hashes)
+        cells = np.where(np.arange(rows.shape[1]) < rows.shape[1] - 1, rows, 0.0)
+        asked, rounds, numbers = self._numbered(cells, present)
+        _, _, hashes = self._numbered(rows, present)
+        questions = ThresholdQuestions(rows[asked], rounds, hashes, numbers)
         given = self._thresholds.answer(questions, self._ask)
         values, answered = np.full(len(rows), np.nan), np.zeros(len(rows), dtype=np.bool_)
         values[asked], answered[asked] = given.values, given.answered
@@ -104,7 +113,10 @@ class Simulator:
     ) -> tuple[NDArray[np.intp], NDArray[np.uint64], NDArray[np.uint64]]:
         """Return which rows ask, their rounds, and numbers for hashes."""
         asked = np.flatnonzero(present)
-        hashes = [self._numbers.setdefault(rows[row].tobytes(), len(self._numbers)) for row in asked]
+        hashes = [
+            self._numbers.setdefault(row.tobytes(), len(self._numbers)) if self._hashed is None else self._hashed(row)
+            for row in rows[asked]
+        ]
         return asked, (self._round + asked).astype(np.uint64), np.array(hashes, dtype=np.uint64)
 
     def _paid(self, before: int, count: int) -> NDArray[np.int64]:

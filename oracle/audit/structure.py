@@ -7,32 +7,30 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
 from connectors.base import Deliveries, Delivery
+from oracle.audit.choice_laws import chosen
 from oracle.audit.distribution_checks import ladder_draws, ladder_laws, ladder_plainly, ladder_proved
 from oracle.audit.ensemble_checks import one_draw, one_teacher, plainly, proved
-from oracle.audit.exactness import exact_between, exact_levels, exact_stopper
 from oracle.audit.findings import Check
 from oracle.audit.learner_checks import key_let_go, mean_moves
 from oracle.audit.learners import LEARNERS
+from oracle.audit.live_checks import lawful
+from oracle.audit.noise_laws import settled
 from oracle.audit.plans import TARGETS, Target, small_plan
 from oracle.audit.randomness import Randomness
 from oracle.audit.sensitivity import sensitivity
-from oracle.audit.table_checks import count_moves, judged, ledger_tells, one_draw_each, paid_once
+from oracle.audit.table_checks import count_moves, judged, ledger_tells, paid_once, replayed
 from oracle.audit.trials import ask, stream, trained
 from oracle.audit.whole_checks import beside_plain
 from oracle.errors import StateError
-from oracle.mechanisms.addresses import Addresses
-from oracle.mechanisms.keys import PhaseKey
 from oracle.planning.distribution.model import DistributionPlan
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.statistics.model import StatisticsPlan, TablePlan
 from oracle.predictors.base import Answers
 from oracle.predictors.kinds import restore_predictor
-from oracle.predictors.sides import SideBank
 from oracle.runtime.shard import Outcome, Shard
 from oracle.state.format import Snapshot
 
@@ -44,26 +42,6 @@ _ROWS: Final = 48
 
 Floats = NDArray[np.float64]
 Seen = tuple[bool, str]
-
-
-def exact_noise(plan: BoxPlan, randomness: Randomness) -> Seen:
-    """What the sides answer with is the plan's: thresholds, scales, and noise that is the integer law's to 128 bits.
-
-    Floating-point noise has gaps that give single records away. Every edge at which an answer changes is found by
-    bisection, and compared with the law at high precision.
-    """
-    phase = plan.phases[0]
-    addresses = Addresses(PhaseKey(randomness.secret(0)), len(plan.features))
-    bank = SideBank.begin(phase, addresses, [np.full(phase.start.points, np.inf)])
-    worst = max(
-        exact_between(bank.start, phase.start),
-        exact_between(bank.rearmed, phase.rearmed),
-        exact_stopper(bank.stopper, phase.stopper),
-        exact_levels(bank.stopper, phase.stopper),
-    )
-    allowed = mpmath.ldexp(1, -128)
-    seen = "all edges are within 2^-128" if worst <= allowed else f"an edge is off by {mpmath.nstr(worst, 3)}"
-    return bool(worst <= allowed), seen
 
 
 def restored(plan: Plan, randomness: Randomness) -> Seen:
@@ -118,32 +96,42 @@ def _outcome(shard: Shard, messages: Deliveries) -> Outcome:
 
 
 _PLAIN: Final = "answers are those of a plain re-implementation"
+_CHOSEN: Final = "private choices have the law that is due"
+_SETTLED: Final = "noise behind a restart has the law that is due"
+_LAWFUL: Final = "thresholds and noise are the plan's, exactly"
 
 CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
     _PLAIN: beside_plain,
-    "thresholds and noise are the plan's, exactly": exact_noise,
+    _LAWFUL: lawful,
+    _SETTLED: settled,
+    _CHOSEN: chosen,
     "one record moves a depth by one": sensitivity,
     "one message, one round": no_deduplication,
 }
 """Of predictors with armed sides, by what must hold."""
 
+_NOMINAL: Final = (_PLAIN, _LAWFUL, _SETTLED, _CHOSEN)
+"""Those of profile `paper`, too."""
+
 _ALL: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
+    _LAWFUL: lawful,
     "a restored state answers on as before": restored,
     "the genesis key is let go": key_let_go,
     "each message is a round": no_deduplication,
 }
 
 _TABLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
+    _PLAIN: replayed,
     "answers follow from the ledger": ledger_tells,
     "what is released has the plan's noise": judged,
     "paid answers are counted up to K": paid_once,
     "one row moves a count by one": count_moves,
     **_ALL,
-    "a draw serves once only": one_draw_each,
 }
 
 _ENSEMBLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
     _PLAIN: plainly,
+    _CHOSEN: chosen,
     "one record is in one teacher of one life": one_teacher,
     "its figures are the proof's": proved,
     **_ALL,
@@ -161,6 +149,7 @@ _DISTRIBUTION: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
 _LEARNER_CHECKS: Final[dict[str, dict[str, Callable[[Plan, Randomness], Seen]]]] = {
     "classical": {
         _PLAIN: beside_plain,
+        _CHOSEN: chosen,
         **_ALL,
     },
     "bisection": {
@@ -177,8 +166,8 @@ _LEARNER_CHECKS: Final[dict[str, dict[str, Callable[[Plan, Randomness], Seen]]]]
 
 
 def structure_names() -> list[tuple[str, str]]:
-    """Return (target, check) of all: every check of every predictor whose claims are proved."""
-    armed = [(target.name, name) for target in TARGETS if target.profile == "tight" for name in CHECKS]
+    """Return (target, check) of all: every check of every predictor whose claims are proved, some of others'."""
+    armed = [(one.name, name) for one in TARGETS for name in (CHECKS if one.profile == "tight" else _NOMINAL)]
     learners = {learner.name: learner.predictor for learner in LEARNERS}
     return armed + [(target, name) for target, predictor in learners.items() for name in _LEARNER_CHECKS[predictor]]
 

@@ -4,29 +4,25 @@ Runs go from messages to replies and a ledger, over snapshots and restarts (`ora
 stands in the state.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from oracle.accounting.ledger import AnswerPaid, LedgerEvent
+from oracle.accounting.ledger import AnswerPaid, LedgerEvent, MarginalsReleased
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.simulator import Simulator, Told
 from oracle.audit.table_laws import judge
+from oracle.audit.table_reference import plain_replay
 from oracle.audit.table_runs import Run, eager, play
 from oracle.audit.trials import rows, stream
 from oracle.audit.unique_noise import spread_bits
 from oracle.errors import DataError
-from oracle.mechanisms.thresholds.paid import PaidQuestions
 from oracle.planning.plan import Plan
 from oracle.planning.statistics.model import TablePlan
-from oracle.predictors.statistics import start
 from oracle.predictors.statistics.sums import Rows
 
-__all__ = ["count_moves", "judged", "ledger_tells", "one_draw_each", "paid_once"]
+__all__ = ["count_moves", "judged", "ledger_tells", "paid_once", "replayed"]
 
 Seen = tuple[bool, str]
 
@@ -55,6 +51,25 @@ def ledger_tells(plan: Plan, randomness: Randomness) -> Seen:
     return paid > 0, f"{replies} replies follow byte for byte from messages and {paid} paid answers"
 
 
+def replayed(plan: Plan, randomness: Randomness) -> Seen:
+    """Every reply and the ledger are what a plain re-implementation says, over snapshots and restarts.
+
+    Else counts, thresholds, noise or addresses are others, or a draw serves twice.
+    """
+    paid, drawn = 0, list[tuple[int, int]]()
+    for number, run in enumerate(_runs(plan, randomness, _FEW)):
+        replies, events, words = plain_replay(run, randomness.secret(number))
+        said = [msgspec.json.decode(line, type=LedgerEvent) for line in run.ledger]
+        if [event for event in said if isinstance(event, AnswerPaid | MarginalsReleased)] != events:
+            return False, f"run {number}: what is released of the rows is not what a plain re-implementation says"
+        if replies != run.replies:
+            return False, f"run {number}: a reply is not what a plain re-implementation says"
+        paid += len(events)
+        drawn += words
+    fine, spread = spread_bits([np.array(drawn, dtype=np.uint64)])
+    return fine and paid > 0, f"{paid} releases and all replies are what a plain re-implementation says; {spread}"
+
+
 def paid_once(plan: Plan, randomness: Randomness) -> Seen:
     """Paid answers are numbered 1 to K at most, also if the state is restored in between: else K is no limit."""
     most = 0
@@ -77,50 +92,6 @@ def judged(plan: Plan, randomness: Randomness) -> Seen:
     part, name = bets.most()
     says = f"no bet on {bets.outcomes} outcomes gained much" if part < 1.0 else f"bets gained on {name}"
     return part < 1.0, f"{says} (in nats, {100.0 * max(part, 0.0):.0f} % of what would refute)"
-
-
-@contextmanager
-def _used() -> Iterator[list[NDArray[np.uint64]]]:
-    """Record all bits that make noise, where they are used: uint64[n, 2] each time."""
-    words: list[NDArray[np.uint64]] = []
-    offsets: set[bytes] = set()
-    ask, offset, sample = PaidQuestions.ask, PaidQuestions.offset, start.__dict__["sample"]
-
-    def asked(self: PaidQuestions, counts: Any, lows: Any, drawn: Any, **rest: Any) -> Any:  # noqa: ANN401 -- as of `ask`
-        words.append(drawn.reshape(-1, 2).copy())
-        return ask(self, counts, lows, drawn, **rest)
-
-    def shifted(self: PaidQuestions, drawn: Any) -> int:  # noqa: ANN401 -- as of `offset`
-        if self.threshold_slope is not None and drawn.tobytes() not in offsets:  # after a restart it is the same
-            offsets.add(drawn.tobytes())
-            words.append(drawn.reshape(-1, 2).copy())
-        return offset(self, drawn)
-
-    def sampled(law: Any, scale: float, drawn: Any) -> Any:  # noqa: ANN401 -- as of `sample`
-        words.append(drawn.reshape(-1, 2).copy())
-        return sample(law, scale, drawn)
-
-    PaidQuestions.ask, PaidQuestions.offset = asked, shifted  # type: ignore[method-assign, assignment]  # for as long as this lasts
-    start.__dict__["sample"] = sampled
-    try:
-        yield words
-    finally:
-        PaidQuestions.ask, PaidQuestions.offset = ask, offset  # type: ignore[method-assign]
-        start.__dict__["sample"] = sample
-
-
-def one_draw_each(plan: Plan, randomness: Randomness) -> Seen:
-    """Every use of noise has draws of its own, of 128 bits: of each side, cell and question, also one that comes again.
-
-    Messages are sent one by one, so that none is looked at again behind a paid one of its batch, and earlier answers
-    are forgotten in between, as they are where many other questions came.
-    """
-    if not isinstance(plan, TablePlan):
-        return False, "the plan is not one of a table"
-    with _used() as words:
-        for number in range(_FEW):
-            play(eager(plan), randomness, number, _MESSAGES // 2, alone=True)
-    return spread_bits(words)
 
 
 def count_moves(plan: Plan, randomness: Randomness) -> Seen:  # noqa: ARG001 -- nothing here is random

@@ -55,7 +55,7 @@ def eager(plan: TablePlan) -> TablePlan:
     return msgspec.structs.replace(plan, first_margin=1, margin=1) if isinstance(plan, StatisticsPlan) else plan
 
 
-def play(plan: TablePlan, randomness: Randomness, number: int, questions: int, *, alone: bool = False) -> Run:
+def play(plan: TablePlan, randomness: Randomness, number: int, questions: int) -> Run:
     """Play a run of random rows and messages.
 
     Args:
@@ -63,7 +63,6 @@ def play(plan: TablePlan, randomness: Randomness, number: int, questions: int, *
         randomness: Of the predictor's key, and of what is asked.
         number: Of the run.
         questions: How many messages.
-        alone: Whether each is one question in a batch of its own, and earlier ones are forgotten.
     """
     served_plan = decode_plan(plan.encode())
     if not isinstance(served_plan, TablePlan):
@@ -74,14 +73,8 @@ def play(plan: TablePlan, randomness: Randomness, number: int, questions: int, *
     trainer = new_trainer(served_plan, secret)
     trainer.add(cells.astype(np.float64), np.ones(len(cells), dtype=np.bool_))
     served = Served(served_plan, trainer.finish())
-    bodies = _messages(plan, draws, questions, by=0.0 if alone else _BY)
-    if alone:
-        for body in bodies:
-            served.send([body])
-            served.checkpoint(forget=True)
-            served.restart()
-    else:
-        list(served.turns(bodies, [1 + cut for cut in draws.some(_BATCHES, questions - 1)]))
+    bodies = _messages(plan, draws, questions)
+    list(served.turns(bodies, [1 + cut for cut in draws.some(_BATCHES, questions - 1)]))
     deliveries = [Delivery(position, body) for position, body in enumerate(bodies, 1)]
     return Run(served_plan, cells, deliveries, served.replies, served.ledger)
 
@@ -92,7 +85,7 @@ def _rows(plan: TablePlan, draws: Draws) -> Cells:
     return np.stack(np.unravel_index(cells, plan.layout.shape), axis=1).astype(np.int64)
 
 
-def _messages(plan: TablePlan, draws: Draws, count: int, *, by: float) -> list[bytes | None]:
+def _messages(plan: TablePlan, draws: Draws, count: int) -> list[bytes | None]:
     """Return questions, some of them again, some with `by`, some that are none, and some rounds with no question."""
     bodies: list[bytes | None] = []
     for number in range(count):
@@ -104,15 +97,15 @@ def _messages(plan: TablePlan, draws: Draws, count: int, *, by: float) -> list[b
         elif number and kind < _WRONG + _SILENT + _REPEATED:
             bodies.append(bodies[draws.below(number)])
         else:
-            bodies.append(_question(plan, draws, f"q{number}", by))
+            bodies.append(_question(plan, draws, f"q{number}"))
     return bodies
 
 
-def _question(plan: TablePlan, draws: Draws, identifier: str, by: float) -> bytes:
+def _question(plan: TablePlan, draws: Draws, identifier: str) -> bytes:
     attributes = plan.attributes
     where = {one.name: _some(one, draws) for one in attributes if len(attributes) == 1 or draws.one() < _NAMED}
     message: dict[str, object] = {"id": identifier, "where": where}
-    if draws.one() < by:
+    if draws.one() < _BY:
         name = attributes[draws.below(len(attributes))].name
         where.pop(name, None)
         message["by"] = [name]

@@ -12,10 +12,11 @@ from typing import Any, Final, Literal
 
 from msgspec import UNSET
 
-from oracle.audit.box_reference import PlainBoxes, PlainStumps
+from oracle.audit.box_reference import PlainBoxes
 from oracle.audit.learner_reference import PlainBisection, PlainClassical
 from oracle.audit.plain_values import Value
 from oracle.audit.randomness import Draws
+from oracle.audit.stump_reference import PlainStumps
 from oracle.audit.whole_runs import Run
 from oracle.planning.bisection.model import BisectionPlan
 from oracle.planning.classical.model import ClassicalPlan
@@ -24,7 +25,7 @@ from oracle.planning.model import Limits
 from oracle.planning.plan import BoxPlan, CheckPlan, InstancePlan, Phase, PhasePlan, ScalePlan, StopperPlan
 from oracle.planning.stumps.model import SelectionPlan, StumpsPlan
 
-__all__ = ["bisection_run", "box_run", "classical_run", "stump_run"]
+__all__ = ["bisection_run", "box_run", "classical_run", "run_with", "stump_run"]
 
 _SILENT, _WRONG, _AGAIN = 0.08, 0.04, 0.1
 _NEAR, _ANYWHERE = 0.55, 0.08
@@ -255,8 +256,13 @@ def box_run(draws: Draws, slicing: Literal["faces", "sequential"], *, learned: b
     elif learned:
         features = (NUMBERS, SCALARS)[draws.below(2)]
     plan = _boxes(draws, features, rounds, slicing=slicing, learned=learned)
-    rows, labels = _rows(draws, features, plan.declared + _MORE)
-    return Run(plan, PlainBoxes, rows, labels, _messages(draws, features, plan.rounds))
+    return run_with(draws, plan, PlainBoxes)
+
+
+def run_with(draws: Draws, plan: BoxPlan, plain: Any) -> Run:  # noqa: ANN401 -- a class
+    """Return a run of any plan of boxes or stumps, beside a re-implementation."""
+    rows, labels = _rows(draws, plan.features, plan.declared + _MORE)
+    return Run(plan, plain, rows, labels, _messages(draws, plan.features, plan.rounds))
 
 
 def stump_run(draws: Draws, *, rounds: int = 90) -> Run:

@@ -1,6 +1,6 @@
 """Checks that every (round, side) has a noise draw of its own, as the proofs assume."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import product
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from oracle.mechanisms.addresses import Addresses, Purpose
 
-__all__ = ["recorded", "spread_bits"]
+__all__ = ["all_drawn", "recorded", "spread_bits"]
 
 _ROWS = 48
 _BATCH = 64
@@ -44,6 +44,11 @@ def recorded() -> Iterator[list[Words]]:
         yield words
     finally:
         Addresses.words = real  # type: ignore[method-assign]
+
+
+def all_drawn(expected: Sequence[tuple[int, int]], words: Sequence[Words]) -> bool:
+    """Return whether all words that were to be drawn are among those that were recorded."""
+    return {*expected} <= {*map(tuple, np.concatenate(words).tolist())}
 
 
 def spread_bits(words: list[Words]) -> tuple[bool, str]:

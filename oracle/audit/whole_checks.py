@@ -6,6 +6,7 @@ import numpy as np
 from msgspec import UNSET
 
 from oracle.accounting.ledger import SideRearmed
+from oracle.audit.paper_runs import paper_run
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.uneven_runs import bisection_run, box_run, classical_run, stump_run
 from oracle.audit.unique_noise import spread_bits
@@ -41,10 +42,12 @@ def run_of(plan: Plan, draws: Draws, number: int) -> Run:
         return classical_run(draws, plan.concept, plan.slicing, one_side=len(plan.sides) == 1)
     if isinstance(plan, BisectionPlan):
         return bisection_run(draws, plan.profile)
+    if not isinstance(plan, BoxPlan):
+        raise TypeError
+    if plan.slicing == "rsc":
+        return paper_run(draws, stumps=isinstance(plan, StumpsPlan), sides=len(plan.sides))
     if isinstance(plan, StumpsPlan):
         return stump_run(draws)
-    if not isinstance(plan, BoxPlan) or plan.slicing == "rsc":
-        raise TypeError
     learned, sides = plan.scale is not UNSET, len(plan.sides)
     many = sides > 1 and number % 2 == 1 and plan.slicing == "faces" and not learned
     return box_run(draws, plan.slicing, learned=learned, sides=_MANY if many else sides)

@@ -19,12 +19,12 @@ from oracle.accounting.ledger import LedgerEvent
 from oracle.audit.plain_values import Value, numbers_of
 from oracle.audit.randomness import Draws
 from oracle.audit.served import Served
-from oracle.audit.unique_noise import recorded
+from oracle.audit.unique_noise import all_drawn, recorded
 from oracle.planning.plan import Plan
 from oracle.predictors.base import Predictor, StateArrays
 from oracle.predictors.kinds import new_trainer, points_beyond
 
-__all__ = ["Plain", "Played", "Run", "begins", "differs"]
+__all__ = ["Plain", "Played", "Run", "begins", "body_of", "differs", "train"]
 
 Row = Sequence[Value]
 
@@ -89,7 +89,7 @@ class Played(NamedTuple):
     drawn: Sequence[tuple[int, int]]
 
 
-def _trained(run: Run, secret: bytes, draws: Draws) -> tuple[Predictor, int | None]:
+def train(run: Run, secret: bytes, draws: Draws) -> tuple[Predictor, int | None]:
     """Return a predictor whose rows came in several batches, and what was released of its points."""
     rows = np.array([numbers_of(run.plan.features, row) for row in run.rows])
     labels = np.array(run.labels, dtype=np.bool_)
@@ -109,7 +109,7 @@ def begins(run: Run, secret: bytes, draws: Draws) -> tuple[str | None, Sequence[
         secret: The genesis key.
         draws: Where batches of rows are cut.
     """
-    predictor, margin = _trained(run, secret, draws)
+    predictor, margin = train(run, secret, draws)
     declared = run.plan.declared
     plain = run.plain(run.plan, secret, run.rows[:declared], run.labels[:declared])
     return _unlike_start(predictor, margin, plain.state(), plain.margin), plain.drawn
@@ -165,10 +165,10 @@ def differs(run: Run, secret: bytes, draws: Draws) -> tuple[str | None, Played]:
         ("killed", some, _killed),
     ):
         with recorded() as words:
-            predictor, margin = _trained(run, secret, draws)
+            predictor, margin = train(run, secret, draws)
             wrong = _unlike_start(predictor, margin, expected.states[0], expected.margin)
             wrong = wrong or next(_played(run, expected, Served(run.plan, predictor), cuts, way), None)
-        if wrong is None and not {*expected.drawn} <= {*map(tuple, np.concatenate(words).tolist())}:
+        if wrong is None and not all_drawn(expected.drawn, words):
             wrong = "the words that are drawn"
         if wrong is not None:
             return f"{name}, {wrong}", played
@@ -195,7 +195,7 @@ def _played(
     run: Run, expected: _Expected, served: Served, cuts: Sequence[int], way: Callable[[Served, int], None]
 ) -> Iterator[str]:
     """Play one way; yield what is wrong."""
-    bodies = [_body(run.plan, place, message) for place, message in enumerate(run.messages)]
+    bodies = [body_of(run.plan, place, message) for place, message in enumerate(run.messages)]
     last = len(expected.answers)
     done = 0
     for turn, (start, stop) in enumerate(pairwise([0, *cuts, last])):
@@ -217,7 +217,7 @@ def _played(
                 yield f"round {stop}: {wrong}"
 
 
-def _body(plan: Plan, place: int, message: Row | None) -> bytes | None:
+def body_of(plan: Plan, place: int, message: Row | None) -> bytes | None:
     """Return a message: features by their names or in order; or one that is none."""
     if message is None:
         return None

@@ -108,8 +108,8 @@ CATCHERS: Final[dict[str, tuple[Catcher, ...]]] = {
         Catcher("structure", "statistics, complete", "answers follow from the ledger"),
     ),
     "noise of the question alone": (
-        Catcher("structure", "sparse vector", "a draw serves once only"),
-        Catcher("structure", "sparse vector, few", "a draw serves once only"),
+        Catcher("structure", "sparse vector", _BESIDE),
+        Catcher("structure", "sparse vector, few", _BESIDE),
     ),
     "K counted from nothing after a restart": (
         Catcher("structure", "statistics, complete", "paid answers are counted up to K"),
@@ -127,7 +127,7 @@ CATCHERS: Final[dict[str, tuple[Catcher, ...]]] = {
     ),
     "one draw for all marginals": (
         Catcher("structure", "statistics, three attributes", "what is released has the plan's noise"),
-        Catcher("structure", "statistics, three attributes", "a draw serves once only"),
+        Catcher("structure", "statistics, three attributes", _BESIDE),
     ),
     "thresholds that follow the rows": (
         Catcher("structure", "statistics, complete", "what is released has the plan's noise"),
@@ -140,7 +140,7 @@ CATCHERS: Final[dict[str, tuple[Catcher, ...]]] = {
         Catcher("structure", "statistics", "paid answers are counted up to K"),
         Catcher("structure", "sparse vector", "paid answers are counted up to K"),
     ),
-    "one draw above and below": (Catcher("structure", "statistics, complete", "a draw serves once only"),),
+    "one draw above and below": (Catcher("structure", "statistics, complete", _BESIDE),),
     "noise the other way round": (
         Catcher("structure", "statistics, complete", "what is released has the plan's noise"),
     ),

@@ -54,6 +54,7 @@ _PLANS: dict[str, Callable[[], Plan]] = {
     **{target.name: partial(small_plan, target, 4.0, 0.01) for target in TARGETS[:5]},
     "ensemble": partial(counted_plan, 4.0),
     "classical box": lambda: _model("classical"),
+    "classical box, faces": lambda: _model("classical", slicing="faces"),
     "classical stump": lambda: _model("classical", concept="stump"),
     "bisection": lambda: _model("bisection", rounds=1_000),
     "bisection, normal": lambda: _model("bisection", rounds=1_000, noise="gaussian"),

@@ -7,15 +7,15 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-import mpmath
 import msgspec
 import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
 from oracle.audit.due.parts import Due, as_check
-from oracle.audit.exactness import exact_between, exact_levels, exact_stopper
+from oracle.audit.exactness import ALLOWED, exact_between, exact_stopper
 from oracle.audit.findings import Check
+from oracle.mechanisms.noise.tables import Law
 from oracle.mechanisms.thresholds.paid import BetweenThresholds
 from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan, Plan
 from oracle.planning.questions import QuestionPlan
@@ -29,9 +29,6 @@ __all__ = ["audit_state"]
 
 _OF_MACHINE: Final = frozenset({"libraries"})
 """What names the software of whoever fits an ensemble's teachers: it may differ, as long as these vote as before."""
-
-_DEPTHS: Final = 600
-"""Depths, and counts, of which every edge of the noise is found: they differ by a shift only."""
 
 
 def audit_state(plan: Plan, snapshot: Snapshot, where: str) -> Iterator[Check]:
@@ -84,7 +81,7 @@ def _bank(plan: BoxPlan, phase: PhasePlan, bank: SideBank, where: str) -> Iterat
         where, "as many sides are armed as the plan has", len(bank.armed) == len(plan.sides), f"{len(plan.sides)}"
     )
     scale = phase.stopper.epsilon if phase.stopper.scale is UNSET else phase.stopper.scale
-    law = "discrete-laplace" if phase.stopper.law is UNSET else phase.stopper.law
+    law: Law = "discrete-laplace" if phase.stopper.law is UNSET else phase.stopper.law
     for name, armed in zip(plan.sides, bank.armed, strict=False):
         side = f"{where}: {name}"
         kinds = [one for one in (phase.start, phase.rearmed) if _runs(armed.thresholds, one)]
@@ -98,8 +95,7 @@ def _bank(plan: BoxPlan, phase: PhasePlan, bank: SideBank, where: str) -> Iterat
         yield Due(side, "no more mediums were answered than K", counted, f"K = {phase.stopper.cap:,}")
         now = -1 <= armed.armed < phase.rounds
         yield Due(side, "it was armed in this phase", now, "")
-    if law == "discrete-laplace":
-        yield from _noise(phase, bank, where)
+    yield from _noise(phase, bank, where, law, scale)
 
 
 def _runs(thresholds: BetweenThresholds, instance: InstancePlan) -> bool:
@@ -107,21 +103,16 @@ def _runs(thresholds: BetweenThresholds, instance: InstancePlan) -> bool:
     return live == (instance.law, instance.scale, instance.low, instance.high, instance.points)
 
 
-def _noise(phase: PhasePlan, bank: SideBank, where: str) -> Iterator[Due]:
+def _noise(phase: PhasePlan, bank: SideBank, where: str, law: Law, scale: float) -> Iterator[Due]:
     """Find the edges at which live objects' answers change, by bisection, and compare them with the laws."""
-    allowed = mpmath.ldexp(1, -128)
-    fewer = min(phase.stopper.threshold, _DEPTHS)
-    near = msgspec.structs.replace(phase.stopper, threshold=fewer)
     live = {id(armed.thresholds): armed.thresholds for armed in bank.armed}
     for thresholds in live.values():
         named = [
             (name, one) for name, one in (("start", phase.start), ("rearmed", phase.rearmed)) if _runs(thresholds, one)
         ]
         for name, instance in named[:1]:
-            claimed = msgspec.structs.replace(instance, points=min(instance.points, _DEPTHS))
-            worst = exact_between(thresholds, claimed)
-            yield Due(f"{where}: {name}", "its noise is the integer law's, to 128 bits", bool(worst <= allowed), "")
-    stoppers = {id(armed.stopper): armed.stopper for armed in bank.armed}
-    for stopper in stoppers.values():
-        worst = max(exact_stopper(stopper, near), exact_levels(stopper, phase.stopper))
-        yield Due(f"{where}: Stopper", "its noise is the integer law's, to 128 bits", bool(worst <= allowed), "")
+            exact = bool(exact_between(thresholds, instance) <= ALLOWED)
+            yield Due(f"{where}: {name}", "its noise is the integer law's, to 128 bits", exact, "")
+    for stopper in {id(armed.stopper): armed.stopper for armed in bank.armed}.values():
+        exact = bool(exact_stopper(stopper, law, scale, phase.stopper.threshold) <= ALLOWED)
+        yield Due(f"{where}: Stopper", "its noise is the integer law's, to 128 bits", exact, "")
