@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 
 from connectors.base import Deliveries, Delivery
 from oracle.accounting.ledger import SideRearmed
-from oracle.audit.adversaries import hammer, hammer_view, train_for_hammer
-from oracle.audit.bounds import ceiling, epsilon_bound
 from oracle.audit.findings import Check, Finding, finite
 from oracle.audit.games import Game
+from oracle.audit.hammers import hammer, hammer_view, train_for_hammer
 from oracle.audit.plans import TARGETS, small_plan, thresholds_of
 from oracle.audit.policies import worst_depth
 from oracle.audit.randomness import Randomness
+from oracle.audit.wealth import Wealth, ceiling, count_of
 from oracle.errors import StateError
 from oracle.planning.plan import BoxPlan
 from oracle.receipts.ledgers import read_ledger
@@ -53,7 +53,7 @@ _STALL_SECONDS: Final = 120.0
 _POLL: Final = 0.002
 _ROUNDS: Final = 240
 _REHEARSED: Final = 1_000
-"""Games without a daemon, which choose the event."""
+"""Games without a daemon, which choose what is bet on."""
 
 _CONTEXT: Final = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["oracle.cli.main", "oracle.cli.serve.command", "oracle.hosting.files", __name__])
@@ -271,23 +271,30 @@ def play_daemon(  # noqa: PLR0913 -- each is a setting of its own
     check = msgspec.structs.replace(check, seconds=seconds)
     if ended:
         return (check,)
-    bound = epsilon_bound(np.array(views[0]), np.array(views[1]), _DELTA, miss, chosen_on=rehearsed)
+    wealth = Wealth(_EPSILON, _DELTA, miss)
+    wealth.show(*rehearsed)
+    wealth.show(np.array(views[0]), np.array(views[1]))
+    best = wealth.best()
+    estimate, highest = count_of(best.pairs, best.likelier, best.rarer, _DELTA, miss)
     finding = Finding(
         cell="daemon|games",
         level="daemon",
         target=_TARGET,
-        adversary="training row, extreme",
+        adversary="hammer",
         record="training row",
         epsilon=_EPSILON,
         delta=_DELTA,
         nominal=False,
-        games=bound.games,
-        likelier=bound.likelier,
-        rarer=bound.rarer,
-        lowest=bound.lowest,
-        estimate=finite(bound.estimate),
-        highest=finite(bound.highest),
-        ceiling=ceiling(bound.games, _DELTA, miss),
+        games=games,
+        aims=1,
+        aim="claimed noise",
+        likelier=best.likelier,
+        rarer=best.rarer,
+        lowest=wealth.lowest,
+        estimate=finite(estimate),
+        highest=finite(highest),
+        ceiling=ceiling(games, _DELTA, miss),
+        limit=None,
         miss=miss,
         seconds=seconds,
     )

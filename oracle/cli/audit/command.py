@@ -17,6 +17,7 @@ from oracle.audit.findings import (
     Check,
     Finding,
     finite,
+    limit_text,
     near,
     near_predictors,
     outcome,
@@ -48,8 +49,9 @@ _KEPT: Final = "audit.jsonl"
 _REPORTS: Final = ("audit.html", "audit.json")
 """The page, and the same as JSON, which is written last."""
 _GAMES_NOTE: Final = (
-    "proved: a lower bound of epsilon, wrong with the probability below; provable: what so many counted games in each "
-    "world could prove at most, were there no privacy at all."
+    "proved: epsilon is more, but with the probability below; provable: what all games could prove at most, were there "
+    "no privacy at all; would see: the least multiple of the claimed epsilon that the attack would have refuted, measured "
+    "against what was planned for it ('none': none up to 32)."
 )
 
 app = typer.Typer(
@@ -69,7 +71,9 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     context: typer.Context,
     games: Annotated[
         int,
-        typer.Option("--games", help="Games against each predictor, in each world; mechanisms get ten times as many."),
+        typer.Option(
+            "--games", help="Games against each predictor, in each world, at most; mechanisms get ten times as many."
+        ),
     ] = 1_000,
     daemon_games: Annotated[
         int, typer.Option("--daemon-games", help="Games through daemons that are killed, in each world; 0 for none.")
@@ -111,12 +115,13 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     if context.invoked_subcommand is not None:
         return
     if plan_file is not None or state is not None or key is not None:
+        _refuse_games(context)
         _run_own(plan_file, state, key, out, as_json=as_json)
     from oracle.audit.runner import Settings, kept_seed, run_jobs
     from oracle.audit.software import fingerprint
 
     _check(games, daemon_games, miss, epsilon)
-    jobs = _jobs(games, daemon_games, tuple(dict.fromkeys(epsilon or (2.0, 4.0))), miss, tuple(only or ()))
+    jobs = _jobs(games, daemon_games, tuple(dict.fromkeys(epsilon or (2.0, 4.0))), tuple(only or ()))
     kept = None if out is None else _folder(out) / _KEPT
     before = kept_seed(kept, _REPORTS) if kept is not None else None
     settings = Settings(
@@ -135,6 +140,23 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     else:
         _print(results, settings, out)
     raise typer.Exit(1 if refuted(results) or untold(results) else 0)
+
+
+_OF_GAMES: Final = ("games", "daemon_games", "epsilon", "only", "seed", "miss", "workers")
+
+
+def _refuse_games(context: typer.Context) -> None:
+    """Refuse options that say how games are played, where none is.
+
+    Raises:
+        InputError: One is given with `--plan` or `--state`.
+    """
+    for name in _OF_GAMES:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = f"--{name.replace('_', '-')}"
+            value = context.params[name]
+            raise InputError(option, value, "must not go with --plan or --state: no game is played against these")
 
 
 def _run_own(plan_file: Path | None, state: Path | None, key: Path | None, out: Path | None, *, as_json: bool) -> None:
@@ -220,9 +242,7 @@ def _seed(text: str | None) -> str | None:
     return text
 
 
-def _jobs(
-    games: int, daemon_games: int, epsilons: tuple[float, ...], miss: float, only: tuple[str, ...]
-) -> "list[Job]":
+def _jobs(games: int, daemon_games: int, epsilons: tuple[float, ...], only: tuple[str, ...]) -> "list[Job]":
     from oracle.audit.cells import all_cells
     from oracle.audit.runner import daemon_job, game_job, structure_job, timing_job
     from oracle.audit.structure import structure_names
@@ -230,7 +250,7 @@ def _jobs(
 
     jobs = [structure_job(target, check) for target, check in structure_names()]
     jobs += [daemon_job(daemon_games)] if daemon_games else []
-    jobs += [game_job(cell) for cell in all_cells(games, epsilons, miss)]
+    jobs += [game_job(cell) for cell in all_cells(games, epsilons)]
     jobs += [timing_job(what) for what in TIMINGS]
     wanted = [job for job in jobs if not only or any(part in job.name for part in only)]
     if not wanted:
@@ -279,8 +299,8 @@ def _print(results: "Sequence[Finding | Check]", settings: "Settings", out: Path
 
 
 def _games_table(games: "Sequence[Finding]") -> Table:
-    texts, figures = ("attacked", "adversary", "hidden record"), ("claimed", "delta", "proved", "provable")
-    table = figure_table(*texts, *figures, "estimate", "counted", texts=len(texts))
+    texts, figures = ("attacked", "adversary", "hidden record"), ("claimed", "delta", "proved", "would see", "provable")
+    table = figure_table(*texts, *figures, "estimate", "games", texts=len(texts))
     for one in games:
         estimate = "-" if one.estimate is None else f"{one.estimate:.2f}"
         table.add_row(
@@ -290,6 +310,7 @@ def _games_table(games: "Sequence[Finding]") -> Table:
             f"{one.epsilon:g}{' (nominal)' if one.nominal else ''}",
             f"{one.delta:g}",
             f"{one.lowest:.2f}",
+            limit_text(one),
             f"{one.ceiling:.1f}",
             estimate,
             f"{one.games:,}",
