@@ -34,7 +34,7 @@ _AIM: Final = 0.6
 _NOMINAL: Final = 0.06
 """Share of the games that claims with no proof are attacked in: theirs take longest."""
 
-_BELIEVED: Final = (1.0, 2.0, 4.0)
+_BELIEVED: Final = (1.0, 2.0)
 """How many times less noise than is claimed a strategy against one mechanism is made for."""
 
 _THRESHOLD: Final = 20

@@ -159,7 +159,7 @@ def value_at(plan: BoxPlan, depth: int) -> float:
 
 
 def hammer_at(game: Game[BoxPlan], aim: Aim) -> Floats:
-    """At one depth: at thresholds an answer tells most, beyond them there are more, far outside only the halt speaks."""
+    """At one depth: at thresholds an answer tells most, beyond them there are more, far out only the halt speaks."""
     phase = game.plan.phases[0]
     rounds = min(6 * phase.stopper.cap, phase.rounds)
     return hammer(game, aimed(aim, phase.start, phase.stopper.threshold, rounds), rounds)

@@ -269,7 +269,7 @@ def _cut(game: Game[BisectionPlan]) -> Floats:
     return np.array([float(seen[-1]), float(np.count_nonzero(seen == 0.0))])
 
 
-_CLOSER: Final = tuple(partial(ask_at_thresholds, beyond=beyond) for beyond in (0.3, 0.0))
+_CLOSER: Final = tuple(partial(ask_at_thresholds, beyond=beyond) for beyond in (0.3,))
 
 LEARNERS: Final = (
     Learner(
@@ -328,7 +328,7 @@ LEARNERS: Final = (
         _DELTA,
         ladder_plan,
         hammer_thresholds,
-        others=(partial(hammer_thresholds, rare=3.0), partial(hammer_thresholds, rare=1.5)),
+        others=(partial(hammer_thresholds, rare=2.5),),
     ),
     *(Learner("ensemble", "ensemble", one.name, _DELTA, one.plan, one.play, one.record) for one in ATTACKS),
 )

@@ -24,7 +24,7 @@ _LEAST: Final = 0.2
 _EXPLORE: Final = 4
 """One in so many batches is played with the aim that has been played least."""
 
-LADDER: Final = (1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0, 32.0)
+LADDER: Final = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0, 32.0)
 """Multiples of the claimed epsilon that a detection limit is looked for among."""
 
 _SHARE: Final = 4
@@ -97,8 +97,8 @@ def detection_limit(
     """Return the least multiple on the ladder that would be refuted; None if none of them would be.
 
     Each is tried with a part of the games (after those that are only looked at, of which there are as many), and
-    counts as refuted if the money has then come as far as that part has to bring it: money grows by factors, so that all games
-    would bring it to the end, about.
+    counts as refuted if the money has then come as far as that part has to bring it: money grows by factors, so that
+    all games would bring it to the end, about.
 
     Args:
         arms_of: The aims against something of so many times the claimed epsilon.

@@ -50,8 +50,8 @@ _REPORTS: Final = ("audit.html", "audit.json")
 """The page, and the same as JSON, which is written last."""
 _GAMES_NOTE: Final = (
     "proved: epsilon is more, but with the probability below; provable: what all games could prove at most, were there "
-    "no privacy at all; would see: the least multiple of the claimed epsilon that the attack would have refuted, measured "
-    "against what was planned for it ('none': none up to 32)."
+    "no privacy at all; would see: the least multiple of the claimed epsilon that the attack would have refuted, "
+    "measured against what was planned for it ('none': none up to 32)."
 )
 
 app = typer.Typer(
