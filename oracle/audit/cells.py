@@ -3,15 +3,15 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.audit.adversaries import ADVERSARIES
+from oracle.audit.adversaries import ADVERSARIES, Adversary
 from oracle.audit.findings import Finding, finite
 from oracle.audit.games import Game
+from oracle.audit.hammers import Aim
 from oracle.audit.learners import LEARNERS, Learner
 from oracle.audit.mechanisms import play_between, play_stopper
 from oracle.audit.plans import TARGETS, between_instance, small_plan
@@ -21,7 +21,7 @@ from oracle.audit.randomness import Randomness
 from oracle.audit.sequence import Arm, Play, detection_limit, play_out
 from oracle.audit.wealth import Wealth, ceiling, count_of
 from oracle.mechanisms.thresholds.stopper import Stopper
-from oracle.planning.plan import Plan
+from oracle.planning.plan import BoxPlan, Plan
 
 __all__ = ["Cell", "all_cells", "arms_of", "run_cell"]
 
@@ -245,7 +245,11 @@ def _predictor_arms(cell: Cell, epsilon: float) -> _Arms:
     plan = small_plan(next(target for target in TARGETS if target.name == cell.target), epsilon, cell.delta)
     adversary = ADVERSARIES[cell.adversary]
     for aim in adversary.aims:
-        yield aim, _games(plan, partial(adversary.play, aim=aim))
+        yield aim, _games(plan, _aiming(adversary, aim))
+
+
+def _aiming(adversary: Adversary, aim: Aim) -> Callable[[Game[BoxPlan]], Floats]:
+    return lambda game: adversary.play(game, aim)
 
 
 def _games(plan: Plan, play: Callable[[Game[Any]], Floats]) -> Callable[[Randomness, int, bool], Floats]:

@@ -255,7 +255,8 @@ def _ratio(likelier: float, rarer: float, delta: float) -> float:
 def _happened(views: Floats, weights: Floats, event: Event) -> Floats:
     """Return 1.0 for each game in which the event happened, else 0.0."""
     column = views @ weights if event.feature == len(weights) else views[:, event.feature]
-    return ((column >= event.threshold) == event.above).astype(np.float64)
+    happened: NDArray[np.bool_] = (column >= event.threshold) == event.above
+    return happened.astype(np.float64)
 
 
 def _discriminant(absent: Floats, present: Floats) -> Floats:

@@ -36,9 +36,7 @@ SEED = bytes(range(16, 32))
 @pytest.mark.parametrize("law", ["logistic", "discrete-laplace"])
 def test_between_thresholds_stays_below_its_claim_and_comes_near(law, epsilon):
     """The exact worst strategy proves more than a quarter of the claim, and not more than all of it."""
-    found = run_cell(
-        Cell("between-thresholds", law, "dynamic program", epsilon, 0.01, 20_000), SEED, 1e-3, limit=False
-    )
+    found = run_cell(Cell("between-thresholds", law, "dynamic program", epsilon, 0.01, 20_000), SEED, 1e-3, limit=False)
     assert epsilon / NEAR < found.lowest <= epsilon
 
 
