@@ -151,7 +151,8 @@ def finding(**fields: object) -> Finding:
     """Return a finding."""
     usual: dict[str, object] = {
         "cell": "a cell", "level": "predictor", "target": "boxes", "adversary": "edge <hammer>",
-        "record": "training row", "epsilon": 2.0, "delta": 0.01, "nominal": False, "games": 100, "aims": 2, "aim": "edge", "limit": 3.0, "likelier": 50,
+        "record": "training row", "epsilon": 2.0, "delta": 0.01, "nominal": False, "games": 100, "aims": 2,
+        "aim": "edge", "limit": 3.0, "likelier": 50,
         "rarer": 10, "lowest": 0.9, "estimate": 1.6, "highest": None, "ceiling": 2.5, "miss": 1e-3, "seconds": 1.0,
     }  # fmt: skip
     return Finding(**{**usual, **fields})  # type: ignore[arg-type]  # as written above
