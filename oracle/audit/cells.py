@@ -18,7 +18,7 @@ from oracle.audit.plans import TARGETS, between_instance, small_plan
 from oracle.audit.policies import BetweenPolicy, StopperShape, between_policy, stopper_shapes
 from oracle.audit.questions import QUESTIONERS, Questioner, play_questions, questioner
 from oracle.audit.randomness import Randomness
-from oracle.audit.sequence import Arm, Play, detection_limit, play_out
+from oracle.audit.sequence import LADDER, Arm, Play, detection_limit, play_out
 from oracle.audit.wealth import Wealth, ceiling, count_of
 from oracle.mechanisms.thresholds.stopper import Stopper
 from oracle.planning.plan import BoxPlan, Plan
@@ -36,6 +36,9 @@ _NOMINAL: Final = 0.06
 
 _BELIEVED: Final = (1.0, 2.0)
 """How many times less noise than is claimed a strategy against one mechanism is made for."""
+
+_MOST_NATS: Final = 32.0
+"""Nothing is planned for more."""
 
 _THRESHOLD: Final = 20
 _SHAPES: Final = 3
@@ -148,6 +151,7 @@ def run_cell(cell: Cell, seed: bytes, miss: float, *, limit: bool = True) -> Fin
             lambda more: arms_of(cell, seed, more),
             lambda part: Wealth(cell.epsilon, cell.delta, miss**part),
             cell.games,
+            [one for one in LADDER if one * cell.epsilon <= _MOST_NATS],
         )
     best = wealth.best()
     estimate, highest = count_of(best.pairs, best.likelier, best.rarer, cell.delta, miss)

@@ -92,7 +92,10 @@ def play_out(arms: Sequence[Arm], wealth: Wealth, most: int) -> int:
 
 
 def detection_limit(
-    arms_of: Callable[[float], Sequence[Arm]], wealth_of: Callable[[float], Wealth], most: int
+    arms_of: Callable[[float], Sequence[Arm]],
+    wealth_of: Callable[[float], Wealth],
+    most: int,
+    ladder: Sequence[float] = LADDER,
 ) -> float | None:
     """Return the least multiple on the ladder that would be refuted; None if none of them would be.
 
@@ -104,6 +107,7 @@ def detection_limit(
         arms_of: The aims against something of so many times the claimed epsilon.
         wealth_of: Money that has so large a part of its way to go.
         most: Pairs of games that the claim is attacked in, at most.
+        ladder: The multiples, ascending.
     """
 
     def seen(multiple: float) -> bool:
@@ -112,6 +116,6 @@ def detection_limit(
         play_out(arms, wealth, looked + (most - looked) // _SHARE)
         return wealth.refuted
 
-    if not seen(LADDER[-1]):
+    if not seen(ladder[-1]):
         return None
-    return LADDER[bisect.bisect_left(range(len(LADDER) - 1), 1, key=lambda number: seen(LADDER[number]))]
+    return ladder[bisect.bisect_left(range(len(ladder) - 1), 1, key=lambda number: seen(ladder[number]))]

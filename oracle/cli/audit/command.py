@@ -51,7 +51,7 @@ _REPORTS: Final = ("audit.html", "audit.json")
 _GAMES_NOTE: Final = (
     "proved: epsilon is more, but with the probability below; provable: what all games could prove at most, were there "
     "no privacy at all; would see: the least multiple of the claimed epsilon that the attack would have refuted, "
-    "measured against what was planned for it ('none': none up to 32)."
+    "measured against what was planned for it ('none': not even 32 times, or 32 nats)."
 )
 
 app = typer.Typer(
