@@ -18,8 +18,8 @@ _LEGEND: Final = (
     "was proved; the bar goes on to the upper end of the interval of the event that was counted. A dot to the right "
     "of its mark would refute the claim. Provable is what all games could prove at most, were there no privacy at all. "
     "Would see is the detection limit: the least multiple of the claimed epsilon that the same adversary would have "
-    "refuted, measured in games against what was planned for that multiple (none: not even 32 times the claim, or 32 nats). Counts "
-    "are of the most telling event of the aim that told most, in the two worlds."
+    "refuted, measured in games against what was planned for that multiple (none: not even 32 times the claim, or 32 "
+    "nats). Counts are of the most telling event of the aim that told most, in the two worlds."
 )
 
 

@@ -2,10 +2,12 @@
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 
 from oracle.accounting.accountant import delta_at
+from oracle.audit import games
 from oracle.audit.adversaries import ADVERSARIES
 from oracle.audit.cells import Cell, all_cells, run_cell
 from oracle.audit.findings import NEAR
@@ -90,6 +92,26 @@ def test_a_whole_predictor_stays_below_its_claim_and_comes_near():
     cell = Cell("predictor", TARGETS[0].name, "hammer", 4.0, 0.01, 5_000)
     found = run_cell(cell, SEED, 1e-3, limit=False)
     assert 4.0 / NEAR < found.lowest <= 4.0
+
+
+@pytest.mark.parametrize(("phase", "adversary"), [(0, "hammer"), (1, "phase-end crosser")])
+def test_a_side_with_next_to_no_noise_is_found_where_it_is(monkeypatch, phase, adversary):
+    """In either phase it shows at the edge only, where the claimed noise would tell less: with few games."""
+
+    def quiet(plan, secret):
+        phases = list(plan.phases)
+        start = phases[phase].start
+        phases[phase] = msgspec.structs.replace(
+            phases[phase], start=msgspec.structs.replace(start, scale=30.0 * start.scale)
+        )
+        return new_trainer(msgspec.structs.replace(plan, phases=tuple(phases)), secret)
+
+    cell = Cell("predictor", TARGETS[0].name, adversary, 1.0, 0.01, 400)
+    monkeypatch.setattr(games, "new_trainer", quiet)
+    found = run_cell(cell, SEED, 1e-4, limit=False)
+    assert found.refutes
+    assert found.games < 200
+    assert found.aim == "edge"
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda one: one.name)
