@@ -1,29 +1,29 @@
 """The matrix of attacks: each cell is one adversary against one target at one claim."""
 
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.audit.adversaries import ADVERSARIES
-from oracle.audit.bounds import CHOOSING, ceiling, epsilon_bound, fewest
+from oracle.audit.adversaries import ADVERSARIES, Adversary
 from oracle.audit.findings import Finding, finite
 from oracle.audit.games import Game
+from oracle.audit.hammers import Aim
 from oracle.audit.learners import LEARNERS, Learner
 from oracle.audit.mechanisms import play_between, play_stopper
 from oracle.audit.plans import TARGETS, between_instance, small_plan
 from oracle.audit.policies import BetweenPolicy, StopperShape, between_policy, stopper_shapes
-from oracle.audit.questions import QUESTIONERS, play_questions, questioner
+from oracle.audit.questions import QUESTIONERS, Questioner, play_questions, questioner
 from oracle.audit.randomness import Randomness
-from oracle.mechanisms.thresholds.paid import BetweenThresholds
+from oracle.audit.sequence import LADDER, Arm, Play, detection_limit, play_out
+from oracle.audit.wealth import Wealth, ceiling, count_of
 from oracle.mechanisms.thresholds.stopper import Stopper
-from oracle.planning.plan import Plan
+from oracle.planning.plan import BoxPlan, Plan
 
-__all__ = ["Cell", "all_cells", "between_views", "predictor_views", "question_views", "run_cell", "stopper_views"]
+__all__ = ["Cell", "all_cells", "arms_of", "run_cell"]
 
 _DELTA: Final = 0.01
 _LEAST: Final = 64
@@ -31,21 +31,19 @@ _MEDIUMS: Final = 12
 _AIM: Final = 0.6
 """The strategy is made for this part of the claimed epsilon: with so many games that proves most."""
 
-_STRONG: Final = frozenset({"edge hammer", "training row, extreme"})
-"""Adversaries that come nearest to a claim about whole predictors with armed sides."""
+_NOMINAL: Final = 0.06
+"""Share of the games that claims with no proof are attacked in: theirs take longest."""
 
-_WEAK: Final = 0.2
-"""Share of the games that other adversaries play, unless that is too few to refute the claim."""
+_BELIEVED: Final = (1.0, 2.0)
+"""How many times less noise than is claimed a strategy against one mechanism is made for."""
 
-_PARTS: Final = 1_000
-"""Upper bound on the number of parts of an audit, among which `miss` is divided."""
+_MOST_NATS: Final = 32.0
+"""Nothing is planned for more."""
 
 _THRESHOLD: Final = 20
 _SHAPES: Final = 3
 
 Floats = NDArray[np.float64]
-Views = tuple[Floats, Floats]
-"""Without the record and with it: float64[games, k]."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class Cell:
         adversary: Its name; of a Stopper, "count - rounds".
         epsilon: Claimed.
         delta: Claimed.
-        games: Played in each world, in all.
+        games: Played in each world, at most.
     """
 
     level: Literal["between-thresholds", "paid-questions", "stopper", "predictor"]
@@ -101,146 +99,169 @@ def _shape_name(shape: StopperShape) -> str:
     return f"{shape.count} of {_THRESHOLD} mediums held for {shape.rounds} rounds"
 
 
-def _predictor_cells(epsilons: Sequence[float], games: int, miss: float) -> Iterator[Cell]:
-    """Yield attacks on predictors with armed sides; weaker adversaries play fewer games, if these can refute at all."""
+def _predictor_cells(epsilons: Sequence[float], games: int) -> Iterator[Cell]:
+    """Yield attacks on predictors with armed sides."""
     for target in TARGETS:
+        count = max(int(_NOMINAL * games), _LEAST) if target.profile == "paper" else games
         for adversary in ADVERSARIES:
             for epsilon in epsilons:
-                count = games if adversary in _STRONG else _enough(games, _WEAK, epsilon, _DELTA, miss)
-                if target.profile == "paper":  # a nominal claim is not one to refute, and its games take longest
-                    count = max(int(games * (0.1 if adversary in _STRONG else 0.1 * _WEAK)), _LEAST)
                 yield Cell("predictor", target.name, adversary, epsilon, _DELTA, count)
 
 
-def _enough(games: int, share: float, epsilon: float, delta: float, miss: float) -> int:
-    """Return a part of the games, or as many more as it takes to refute a claim of something with no privacy.
-
-    With fewer, an attack would say nothing of the claim, whatever it saw.
-    """
-    counted = fewest(epsilon, delta, miss / _PARTS)
-    wanted = math.ceil(counted * CHOOSING / (CHOOSING - 1)) + 1
-    return max(int(games * share), min(games, wanted), _LEAST)
-
-
-def _learner_cells(epsilons: Sequence[float], games: int, miss: float) -> Iterator[Cell]:
+def _learner_cells(epsilons: Sequence[float], games: int) -> Iterator[Cell]:
     """Yield attacks on the predictors without armed sides, each by its adversary."""
     for learner in LEARNERS:
-        share = 0.4 if learner.adversary == "reader of bits" else 1.0  # it takes two learners along in every round
-        share = _WEAK if learner.predictor == "ensemble" else share  # whose teachers are fitted in every game
         for epsilon in epsilons:
-            count = _enough(games, share, epsilon, learner.delta, miss)
-            yield Cell("predictor", learner.name, learner.adversary, epsilon, learner.delta, count)
+            yield Cell("predictor", learner.name, learner.adversary, epsilon, learner.delta, games)
 
 
-def all_cells(games: int, epsilons: Sequence[float], miss: float) -> list[Cell]:
+def all_cells(games: int, epsilons: Sequence[float]) -> list[Cell]:
     """Return the whole matrix.
 
     Args:
-        games: Against each whole predictor, in each world; single mechanisms get ten times as many.
+        games: Against each whole predictor, in each world, at most; single mechanisms get ten times as many.
         epsilons: Claims.
-        miss: Probability that any of them may be refuted by chance.
     """
     return [
         *_between_cells(epsilons, 10 * games),
         *_question_cells(epsilons, 10 * games),
         *_stopper_cells([epsilon for epsilon in epsilons if epsilon <= 4.0], 10 * games),  # noqa: PLR2004 -- see below
         # beyond 4 nats a Stopper's event is so rare that no number of games here would count any
-        *_predictor_cells(epsilons, games, miss),
-        *_learner_cells(epsilons, games, miss),
+        *_predictor_cells(epsilons, games),
+        *_learner_cells(epsilons, games),
     ]
 
 
-def run_cell(cell: Cell, seed: bytes, miss: float) -> Finding:
-    """Play all games of a cell and bound its epsilon.
+def run_cell(cell: Cell, seed: bytes, miss: float, *, limit: bool = True) -> Finding:
+    """Play the games of a cell, bound its epsilon, and measure how much less noise it would have seen.
 
     Args:
         cell: Which.
         seed: Of the audit's randomness.
         miss: Probability of a false alarm.
+        limit: False leaves the detection limit out.
     """
     started = time.process_time()
-    randomness = [Randomness(seed, f"{cell.name}|{world}") for world in (0, 1)]
-    record = "training row"
-    if cell.level == "between-thresholds":
-        absent, present = between_views(cell, randomness)
-    elif cell.level == "paid-questions":
-        absent, present = question_views(cell, randomness)
-    elif cell.level == "stopper":
-        absent, present = stopper_views(cell, randomness)
-        record = "one medium"
-    else:
-        absent, present = predictor_views(cell, randomness)
-        learner = _learner(cell)
-        record = ADVERSARIES[cell.adversary].record if learner is None else learner.record
-    bound = epsilon_bound(absent, present, cell.delta, miss)
+    nominal = any(one.name == cell.target and one.profile == "paper" for one in TARGETS)
+    arms, wealth = arms_of(cell, seed), Wealth(cell.epsilon, cell.delta, miss)
+    played = play_out(arms, wealth, cell.games)
+    seen = None
+    if limit and not nominal:
+        seen = detection_limit(
+            lambda more: arms_of(cell, seed, more),
+            lambda part: Wealth(cell.epsilon, cell.delta, miss**part),
+            cell.games,
+            [one for one in LADDER if one * cell.epsilon <= _MOST_NATS],
+        )
+    best = wealth.best()
+    estimate, highest = count_of(best.pairs, best.likelier, best.rarer, cell.delta, miss)
     return Finding(
         cell=cell.name,
         level=cell.level,
         target=cell.target,
         adversary=cell.adversary,
-        record=record,
+        record=_record(cell),
         epsilon=cell.epsilon,
         delta=cell.delta,
-        nominal=any(one.name == cell.target and one.profile == "paper" for one in TARGETS),
-        games=bound.games,
-        likelier=bound.likelier,
-        rarer=bound.rarer,
-        lowest=bound.lowest,
-        estimate=finite(bound.estimate),
-        highest=finite(bound.highest),
-        ceiling=ceiling(bound.games, cell.delta, miss),
+        nominal=nominal,
+        games=played,
+        aims=len(arms),
+        aim=arms[best.source].name,
+        likelier=best.likelier,
+        rarer=best.rarer,
+        lowest=wealth.lowest,
+        estimate=finite(estimate),
+        highest=finite(highest),
+        ceiling=ceiling(cell.games, cell.delta, miss),
+        limit=seen,
         miss=miss,
         seconds=time.process_time() - started,
     )
 
 
-def _steered(cell: Cell) -> tuple[BetweenThresholds, BetweenPolicy]:
+def _record(cell: Cell) -> str:
+    if cell.level != "predictor":
+        return "one medium" if cell.level == "stopper" else "training row"
+    learner = _learner(cell)
+    return ADVERSARIES[cell.adversary].record if learner is None else learner.record
+
+
+def arms_of(cell: Cell, seed: bytes, more: float = 1.0) -> list[Arm]:
+    """Return the aims of a cell's adversary, against what has so many times the claimed epsilon.
+
+    It was planned for that, so it has about so many times less noise; the adversary knows the plan.
+    """
+    kinds = {"between-thresholds": _between_arms, "paid-questions": _question_arms, "stopper": _stopper_arms}
+    arms = kinds.get(cell.level, _predictor_arms)(cell, cell.epsilon * more)
+
+    def keyed(play: Callable[[Randomness, int, bool], Floats]) -> Play:
+        return lambda purpose, games, world: play(Randomness(seed, f"{cell.name}|{more:g}|{purpose}"), games, world)
+
+    return [Arm(name, keyed(play)) for name, play in arms]
+
+
+_Arms = Iterator[tuple[str, Callable[[Randomness, int, bool], Floats]]]
+
+
+def _between_arms(cell: Cell, epsilon: float) -> _Arms:
+    """Yield the worst strategies against BetweenThresholds, were its noise as claimed, and were it less."""
     law: Literal["logistic", "discrete-laplace"] = "logistic" if cell.target == "logistic" else "discrete-laplace"
-    instance = between_instance(law, cell.epsilon, cell.delta, _MEDIUMS)
-    return instance, between_policy(instance, _MEDIUMS, _AIM * cell.epsilon)
+    instance = between_instance(law, epsilon, cell.delta, _MEDIUMS)
+    for less in _BELIEVED:
+        believed = replace(instance, scale=instance.scale * less)
+        policy = between_policy(believed, _MEDIUMS, _AIM * cell.epsilon)
+
+        def play(randomness: Randomness, games: int, world: bool, policy: BetweenPolicy = policy) -> Floats:  # noqa: FBT001
+            return play_between(instance, policy, _MEDIUMS, games, randomness, present=world)
+
+        yield f"noise over {less:g}", play
 
 
-def between_views(cell: Cell, randomness: list[Randomness]) -> Views:
-    """Return what the worst strategy saw of BetweenThresholds, in either world."""
-    instance, policy = _steered(cell)
-    return _both(lambda world: play_between(instance, policy, _MEDIUMS, cell.games, randomness[world], present=world))
+def _question_arms(cell: Cell, epsilon: float) -> _Arms:
+    """Yield lists of paid questions that are rarely paid for, were the noise as claimed, and were it less."""
+    for less in _BELIEVED:
+        shape = questioner(cell.target, cell.adversary, epsilon, cell.delta, less)
+
+        def play(randomness: Randomness, games: int, world: bool, shape: Questioner = shape) -> Floats:  # noqa: FBT001
+            return play_questions(shape, games, randomness, present=world)
+
+        yield f"noise over {less:g}", play
 
 
-def question_views(cell: Cell, randomness: list[Randomness]) -> Views:
-    """Return what was seen of paid questions, in either world."""
-    shape = questioner(cell.target, cell.adversary, cell.epsilon, cell.delta)
-    return _both(lambda world: play_questions(shape, cell.games, randomness[world], present=world))
-
-
-def stopper_views(cell: Cell, randomness: list[Randomness]) -> Views:
-    """Return when a Stopper halted, in either world."""
-    stopper = Stopper(cell.epsilon, _THRESHOLD)
-    shape = next(shape for shape in stopper_shapes(stopper, cell.games // 2) if _shape_name(shape) == cell.adversary)
-    return _both(lambda world: play_stopper(stopper, shape, cell.games, randomness[world], present=world))
-
-
-def predictor_views(cell: Cell, randomness: list[Randomness]) -> Views:
-    """Return what an adversary saw of a whole predictor, in either world."""
-    plan, play = _attack(cell)
-    return _both(
-        lambda world: np.array(
-            [play(Game(plan, randomness[world].secret(number), present=world)) for number in range(cell.games)]
-        )
+def _stopper_arms(cell: Cell, epsilon: float) -> _Arms:
+    """Yield the one attack of the cell on a Stopper."""
+    shapes = stopper_shapes(Stopper(cell.epsilon, _THRESHOLD), cell.games // 2)
+    shape = next(shape for shape in shapes if _shape_name(shape) == cell.adversary)
+    stopper = Stopper(epsilon, _THRESHOLD)
+    yield (
+        "count",
+        lambda randomness, games, world: play_stopper(stopper, shape, games, randomness, present=world),
     )
 
 
-def _attack(cell: Cell) -> tuple[Plan, Callable[[Game[Any]], Floats]]:
-    """Return the plan that is attacked, and the adversary."""
+def _predictor_arms(cell: Cell, epsilon: float) -> _Arms:
+    """Yield an adversary's aims against a whole predictor."""
     learner = _learner(cell)
     if learner is not None:
-        return learner.plan(cell.epsilon), learner.play
-    target = next(target for target in TARGETS if target.name == cell.target)
-    return small_plan(target, cell.epsilon, cell.delta), ADVERSARIES[cell.adversary].play
+        for number, play in enumerate((learner.play, *learner.others)):
+            yield f"aim {number + 1}", _games(learner.plan(epsilon), play)
+        return
+    plan = small_plan(next(target for target in TARGETS if target.name == cell.target), epsilon, cell.delta)
+    adversary = ADVERSARIES[cell.adversary]
+    for aim in adversary.aims:
+        yield aim, _games(plan, _aiming(adversary, aim))
+
+
+def _aiming(adversary: Adversary, aim: Aim) -> Callable[[Game[BoxPlan]], Floats]:
+    return lambda game: adversary.play(game, aim)
+
+
+def _games(plan: Plan, play: Callable[[Game[Any]], Floats]) -> Callable[[Randomness, int, bool], Floats]:
+    def views(randomness: Randomness, games: int, world: bool) -> Floats:  # noqa: FBT001 -- one of the two
+        return np.array([play(Game(plan, randomness.secret(number), present=world)) for number in range(games)])
+
+    return views
 
 
 def _learner(cell: Cell) -> Learner | None:
     return next((one for one in LEARNERS if (one.name, one.adversary) == (cell.target, cell.adversary)), None)
-
-
-def _both(play: Callable[[bool], Floats]) -> Views:
-    return play(False), play(True)  # noqa: FBT003 -- the worlds

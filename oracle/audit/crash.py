@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 
 from connectors.base import Deliveries, Delivery
 from oracle.accounting.ledger import SideRearmed
-from oracle.audit.adversaries import hammer, hammer_view, train_for_hammer
-from oracle.audit.bounds import ceiling, epsilon_bound
 from oracle.audit.findings import Check, Finding, finite
 from oracle.audit.games import Game
+from oracle.audit.hammers import hammer, hammer_view, train_for_hammer
 from oracle.audit.plans import TARGETS, small_plan, thresholds_of
 from oracle.audit.policies import worst_depth
 from oracle.audit.randomness import Randomness
+from oracle.audit.wealth import Wealth, ceiling, count_of
 from oracle.errors import StateError
 from oracle.planning.plan import BoxPlan
 from oracle.receipts.ledgers import read_ledger
@@ -39,7 +39,7 @@ from oracle.state.folder import FolderStore
 from oracle.state.format import Snapshot
 from oracle.state.keys import create_key_file
 
-__all__ = ["Played", "Serve", "play_daemon", "play_game", "serve"]
+__all__ = ["Played", "Serve", "ServedFolder", "play_daemon", "play_game", "serve", "serve_and_kill", "serve_to_the_end"]
 
 Serve = Callable[[str], None]
 """Serves the configuration at this path, in a process of its own."""
@@ -53,7 +53,7 @@ _STALL_SECONDS: Final = 120.0
 _POLL: Final = 0.002
 _ROUNDS: Final = 240
 _REHEARSED: Final = 1_000
-"""Games without a daemon, which choose the event."""
+"""Games without a daemon, which choose what is bet on."""
 
 _CONTEXT: Final = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["oracle.cli.main", "oracle.cli.serve.command", "oracle.hosting.files", __name__])
@@ -78,8 +78,14 @@ def _child(serve_it: Serve, configuration: str, log: str) -> None:
     serve_it(configuration)
 
 
-class _Folder:
-    """A folder with a state and the log that is answered from it."""
+class ServedFolder:
+    """A folder with a state and the log that is answered from it.
+
+    Args:
+        folder: A new one.
+        plan: The plan.
+        snapshot: The first.
+    """
 
     def __init__(self, folder: Path, plan: BoxPlan, snapshot: Snapshot) -> None:
         self._folder = folder
@@ -120,6 +126,10 @@ class _Folder:
         process.start()
         return process
 
+    def ledger(self) -> list[bytes]:
+        """Return the complete lines of the ledger so far."""
+        return (self._folder / "ledger.jsonl").read_bytes().split(b"\n")[:-1]
+
     def rearmed_after(self, start: int) -> int | None:
         """Return the first round from `start` on before which the ledger says that a side was armed afresh."""
         events = read_ledger(self._folder / "ledger.jsonl")
@@ -131,8 +141,12 @@ class _Folder:
         return " ".join((self._folder / "log").read_text(errors="replace")[-400:].split())
 
 
-def _serve_and_kill(served: _Folder, serve_it: Serve, answers: int) -> None:
-    """Serve until so many answers are there, then kill the daemon."""
+def serve_and_kill(served: ServedFolder, serve_it: Serve, answers: int) -> None:
+    """Serve until so many answers are there, then kill the daemon.
+
+    Raises:
+        StateError: It makes no progress.
+    """
     process = served.start(serve_it, follow=True)
     most, deadline = -1, 0.0
     try:
@@ -148,7 +162,12 @@ def _serve_and_kill(served: _Folder, serve_it: Serve, answers: int) -> None:
         process.join()
 
 
-def _serve_to_the_end(served: _Folder, serve_it: Serve) -> None:
+def serve_to_the_end(served: ServedFolder, serve_it: Serve) -> None:
+    """Serve all that is there.
+
+    Raises:
+        StateError: The daemon is stuck, or fails.
+    """
     process = served.start(serve_it, follow=False)
     process.join(_STALL_SECONDS)
     code = process.exitcode
@@ -209,15 +228,15 @@ def play_game(folder: Path, serve_it: Serve, plan: BoxPlan, secret: bytes, *, pr
     instance, depth = plan.phases[0].start, _depth(plan)
     bodies = [b'{"id":"%d","x":[%r]}' % (number, depth + 0.5) for number in range(_ROUNDS)]
     snapshot = _snapshot(plan, secret, present=present)
-    served = _Folder(folder, plan, snapshot)
+    served = ServedFolder(folder, plan, snapshot)
     part = _ROUNDS // (_KILLS + 1)
     seen: list[list[bytes]] = []
     for number in range(_KILLS):
         served.feed(bodies[number * part : (number + 1) * part])
-        _serve_and_kill(served, serve_it, number * part + (part if number % 2 else part // 2))
+        serve_and_kill(served, serve_it, number * part + (part if number % 2 else part // 2))
         seen.append(served.answers())
     served.feed(bodies[_KILLS * part :])
-    _serve_to_the_end(served, serve_it)
+    serve_to_the_end(served, serve_it)
     answers, expected = served.answers(), _uninterrupted(plan, snapshot, bodies)
     same = answers == expected and all(lines == expected[: len(lines)] for lines in seen)
     labels = np.array([b'"label":1' in line for line in answers], dtype=np.int8)
@@ -271,23 +290,30 @@ def play_daemon(  # noqa: PLR0913 -- each is a setting of its own
     check = msgspec.structs.replace(check, seconds=seconds)
     if ended:
         return (check,)
-    bound = epsilon_bound(np.array(views[0]), np.array(views[1]), _DELTA, miss, chosen_on=rehearsed)
+    wealth = Wealth(_EPSILON, _DELTA, miss)
+    wealth.show(*rehearsed)
+    wealth.show(np.array(views[0]), np.array(views[1]))
+    best = wealth.best()
+    estimate, highest = count_of(best.pairs, best.likelier, best.rarer, _DELTA, miss)
     finding = Finding(
         cell="daemon|games",
         level="daemon",
         target=_TARGET,
-        adversary="training row, extreme",
+        adversary="hammer",
         record="training row",
         epsilon=_EPSILON,
         delta=_DELTA,
         nominal=False,
-        games=bound.games,
-        likelier=bound.likelier,
-        rarer=bound.rarer,
-        lowest=bound.lowest,
-        estimate=finite(bound.estimate),
-        highest=finite(bound.highest),
-        ceiling=ceiling(bound.games, _DELTA, miss),
+        games=games,
+        aims=1,
+        aim="claimed noise",
+        likelier=best.likelier,
+        rarer=best.rarer,
+        lowest=wealth.lowest,
+        estimate=finite(estimate),
+        highest=finite(highest),
+        ceiling=ceiling(games, _DELTA, miss),
+        limit=None,
         miss=miss,
         seconds=seconds,
     )

@@ -28,9 +28,6 @@ Floats = NDArray[np.float64]
 _DELTA: Final = 0.01
 _FEATURE: Final = Feature(name="a")
 
-_RARE: Final = 8.0
-"""One comparison in so many is not low, without the hidden row."""
-
 _TURNS: Final = 3
 """Messages about each threshold at most; a paid answer ends them."""
 
@@ -71,8 +68,8 @@ class _Hammer:
     every value is compared afresh, until the threshold is paid for.
     """
 
-    def __init__(self, plan: DistributionPlan, served: Served) -> None:
-        self._plan, self._served = plan, served
+    def __init__(self, plan: DistributionPlan, served: Served, rare: float) -> None:
+        self._plan, self._served, self._rare = plan, served, rare
         self._slope, self._told = plan.thresholds.slope, 0
         self.loss = 0.0
         self.noise: list[int] = []
@@ -81,7 +78,7 @@ class _Hammer:
     def strike(self, threshold: int) -> None:
         """Ask about one threshold until it is paid for, or often enough."""
         low = self._plan.lows[threshold]
-        count = low - round(math.log(_RARE) / self._slope)
+        count = low - round(math.log(self._rare) / self._slope)
         start, stop = float(count), count + 1.0
         for _ in range(_TURNS):
             values = np.linspace(start, stop, 4 * _VALUES)[1 : _VALUES + 1].tolist()
@@ -119,13 +116,18 @@ def _worlds(noise: int) -> NDArray[np.int64]:
     return np.array([noise - 1, noise])
 
 
-def hammer_thresholds(game: Game[DistributionPlan]) -> Floats:
-    """Pay for all thresholds by questions just below each, with a hidden row that is below all of them."""
+def hammer_thresholds(game: Game[DistributionPlan], rare: float = 8.0) -> Floats:
+    """Pay for all thresholds by questions just below each, with a hidden row that is below all of them.
+
+    Args:
+        game: The game.
+        rare: One comparison in so many is not low, without the hidden row.
+    """
     rows = game.plan.declared
     values = np.append(np.arange(1.0, rows), 0.0)
     game.train(values, np.ones(rows, dtype=np.bool_), challenge=rows - 1)
     served = Served(game.plan, game.predictor)
-    hammer = _Hammer(game.plan, served)
+    hammer = _Hammer(game.plan, served, rare)
     for threshold in range(game.plan.paid):
         hammer.strike(threshold)
         served.restart()

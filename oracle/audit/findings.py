@@ -11,6 +11,7 @@ __all__ = [
     "Check",
     "Finding",
     "finite",
+    "limit_text",
     "near",
     "near_predictors",
     "outcome",
@@ -36,13 +37,18 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
         epsilon: Claimed (nats).
         delta: Claimed.
         nominal: True where no proof bounds them (the `paper` profile).
-        games: Games in each world that the event was counted in; others chose it.
-        likelier: How often the event happened in the world where it is likelier.
+        games: Games played in each world.
+        aims: In how many ways the adversary aimed.
+        aim: The way that told most.
+        likelier: How often the most telling event happened in the world where it is likelier.
         rarer: How often in the other.
         lowest: Epsilon is at least this, but with probability `miss`.
         estimate: The same without any margin; null if the event never happened in one world.
         highest: Upper end for this event; null if it has none.
-        ceiling: What so many games could have proved at most, of something with no privacy at all.
+        ceiling: What all games could have proved at most, of something with no privacy at all.
+        limit: The detection limit: the least multiple of the claimed epsilon, on a ladder, that the same adversary
+            would have refuted, measured (`oracle.audit.sequence`); null if none, or if not measured
+            (nominal claims, daemons).
         miss: Probability that `lowest` is too high by chance.
         seconds: Processor time that it took.
     """
@@ -56,12 +62,15 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     delta: float
     nominal: bool
     games: int
+    aims: int
+    aim: str
     likelier: int
     rarer: int
     lowest: float
     estimate: float | None
     highest: float | None
     ceiling: float
+    limit: float | None
     miss: float
     seconds: float
 
@@ -93,6 +102,12 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="ch
     seconds: float
     unsure: bool = False
     promise: bool = False
+
+
+def limit_text(one: Finding) -> str:
+    """Return the detection limit as it is shown."""
+    measured = not one.nominal and one.level != "daemon"
+    return f"{one.limit:g} eps" if one.limit is not None else "none" if measured else "-"
 
 
 def finite(value: float) -> float | None:

@@ -68,6 +68,7 @@ class Learner(NamedTuple):
         plan: Makes a plan for an epsilon; the planner has made every figure of it.
         play: Plays a game of such a plan and returns float64[k].
         record: What the hidden record is.
+        others: The same adversary, aiming elsewhere.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Learner(NamedTuple):
     plan: Callable[[float], Plan]
     play: Callable[[Game[Any]], Floats]
     record: str = "training row"
+    others: tuple[Callable[[Game[Any]], Floats], ...] = ()
 
 
 @cache
@@ -267,6 +269,8 @@ def _cut(game: Game[BisectionPlan]) -> Floats:
     return np.array([float(seen[-1]), float(np.count_nonzero(seen == 0.0))])
 
 
+_CLOSER: Final = tuple(partial(ask_at_thresholds, beyond=beyond) for beyond in (0.3,))
+
 LEARNERS: Final = (
     Learner(
         "classical box, one side",
@@ -310,14 +314,22 @@ LEARNERS: Final = (
         _bits,
     ),
     Learner("bisection, paper", "bisection", "close vote", _DELTA, _one_vote, _cut),
-    Learner(
-        "sparse vector, few", "sparse-vector", "question at its threshold", _DELTA, few_sparse_plan, ask_at_thresholds
+    *(
+        Learner(name, "sparse-vector", "question at its threshold", _DELTA, plan, ask_at_thresholds, others=_CLOSER)
+        for name, plan in (("sparse vector, few", few_sparse_plan), ("sparse vector", sparse_plan))
     ),
-    Learner("sparse vector", "sparse-vector", "question at its threshold", _DELTA, sparse_plan, ask_at_thresholds),
     Learner("statistics", "statistics", "reader of marginals", _DELTA, marginal_plan, read_marginals),
     Learner("statistics, three attributes", "statistics", "reader of marginals", _DELTA, several_plan, read_marginals),
     Learner("statistics, complete", "statistics", "question at its threshold", _DELTA, complete_plan, where_h_is_wrong),
-    Learner("distribution", "distribution", "hammer at thresholds", _DELTA, ladder_plan, hammer_thresholds),
+    Learner(
+        "distribution",
+        "distribution",
+        "hammer at thresholds",
+        _DELTA,
+        ladder_plan,
+        hammer_thresholds,
+        others=(partial(hammer_thresholds, rare=2.5),),
+    ),
     *(Learner("ensemble", "ensemble", one.name, _DELTA, one.plan, one.play, one.record) for one in ATTACKS),
 )
 """Every shipped predictor without armed sides, in every profile but `paper` of statistics, and who attacks it."""

@@ -6,7 +6,7 @@ from html import escape
 from itertools import groupby
 from typing import Final
 
-from oracle.audit.findings import NEAR, Check, Finding, verdict
+from oracle.audit.findings import NEAR, Check, Finding, limit_text, verdict
 from oracle.audit.report import Report
 from oracle.audit.words import GLOSSARY
 from oracle.evaluation.document import PLOT_WIDTH, document, table
@@ -29,8 +29,10 @@ _TICKS: Final = 7
 _LEGEND: Final = (
     "Each line is one adversary at one claim. The green mark is the claimed epsilon. The dot is the lower bound that "
     "was proved; the bar goes on to the upper end of the interval of the event that was counted. A dot to the right "
-    "of its mark would refute the claim. Provable is what so many counted games could prove at most, were there no "
-    "privacy at all."
+    "of its mark would refute the claim. Provable is what all games could prove at most, were there no privacy at all. "
+    "Would see is the detection limit: the least multiple of the claimed epsilon that the same adversary would have "
+    "refuted, measured in games against what was planned for that multiple (none: not even 32 times the claim, or 32 "
+    "nats). Counts are of the most telling event of the aim that told most, in the two worlds."
 )
 
 
@@ -155,17 +157,19 @@ def _line(one: Finding, at: float, across: Callable[[float], float]) -> Iterable
 
 
 def _table(found: Sequence[Finding]) -> str:
-    columns = "adversary|hidden record|#ε claimed|#δ|#provable|#estimate|#counted|#counts|#proved"
+    columns = "adversary|hidden record|aim|#ε claimed|#δ|#provable|#estimate|#games|#counts|#would see|#proved"
     rows = [
         (
             one.adversary,
             one.record,
+            one.aim,
             f"{one.epsilon:g}",
             f"{one.delta:g}",
             f"{one.ceiling:.2f}",
             "-" if one.estimate is None else f"{one.estimate:.3f}",
             f"{one.games:,}",
             f"{one.likelier:,} : {one.rarer:,}",
+            limit_text(one),
             f"{one.lowest:.3f}",
         )
         for one in found

@@ -62,7 +62,7 @@ class Questioner:
     highs: Ints | None
 
 
-def questioner(law: str, strategy: str, epsilon: float, delta: float) -> Questioner:
+def questioner(law: str, strategy: str, epsilon: float, delta: float, less: float = 1.0) -> Questioner:
     """Return an attack on nearly the least noise that the accountant passes.
 
     Args:
@@ -70,6 +70,7 @@ def questioner(law: str, strategy: str, epsilon: float, delta: float) -> Questio
         strategy: One of `QUESTIONERS`.
         epsilon: Claimed (nats).
         delta: Claimed; 0 for "exponential" only.
+        less: What is rare is made for so many times less noise.
 
     Raises:
         InputError: There is no such strategy for the law.
@@ -79,7 +80,7 @@ def questioner(law: str, strategy: str, epsilon: float, delta: float) -> Questio
     questions = _instance(law, epsilon, delta)
     slope = questions.slope
     zone, far = math.ceil(_ZONE / slope), math.ceil(_BEYOND / slope)
-    rare = round(math.log(_RARE / (2.0 * _PAID)) / slope)
+    rare = round(math.log(_RARE / (2.0 * _PAID)) / (slope * less))
     if strategy == "rarely not above":
         rare = -rare - zone
     count = 2 + _RARE + _SURE

@@ -222,7 +222,9 @@ def _result(found: Sequence[Result]) -> tuple[str, bool]:
     best = max(games, key=lambda one: one.lowest / one.epsilon)
     weak = sum(one.ceiling <= one.epsilon for one in games)
     few = f"; {weak} could not have refuted: too few games" if weak else ""
-    return f"not found; at most {best.lowest:.2f} of epsilon = {best.epsilon:g} proved{few}", False
+    limits = [one.limit for one in games if one.limit is not None]
+    sees = f"; the sharpest attack would see {min(limits):g} times a claim" if limits else ""
+    return f"not found; at most {best.lowest:.2f} of epsilon = {best.epsilon:g} proved{sees}{few}", False
 
 
 def _machine() -> dict[str, str]:

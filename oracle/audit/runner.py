@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from oracle import durable
+from oracle.audit.boundaries import strike_boundaries
 from oracle.audit.cells import Cell, run_cell
 from oracle.audit.crash import play_daemon
 from oracle.audit.findings import Check, Finding
@@ -113,7 +114,8 @@ def _timing(what: str, seed: bytes, miss: float) -> tuple[Result, ...]:
 
 def _daemons(games: int, seed: bytes, miss: float) -> tuple[Result, ...]:
     with tempfile.TemporaryDirectory(prefix="perpetua-audit-", dir=_memory()) as folder:
-        return play_daemon(Path(folder), seed, miss, games=games, beside=os.cpu_count() or 1)
+        found = play_daemon(Path(folder), seed, miss, games=games, beside=os.cpu_count() or 1)
+        return (*found, strike_boundaries(Path(folder), seed))
 
 
 def _memory() -> str | None:

@@ -46,9 +46,6 @@ _CATEGORIES: Final = 12
 _ASKED: Final = 24
 """Questions of a game; a paid answer ends it where the plan has no more."""
 
-_BEYOND: Final = 1.0
-"""Noise units by which the threshold lies above the count without the hidden row."""
-
 _MODEL: Final[dict[str, Any]] = {
     "name": "audited",
     "delta": 0.01,
@@ -134,15 +131,19 @@ def _view(plan: TablePlan, known: int, paid: list[AnswerPaid], free: int) -> Flo
     ).clip(-1e12, 1e12)
 
 
-def ask_at_thresholds(game: Game[SparseVectorPlan]) -> Floats:
+def ask_at_thresholds(game: Game[SparseVectorPlan], beyond: float = 1.0) -> Floats:
     """Ask for one cell again and again, at a threshold that lies just above its count without the hidden row.
 
     Half of the empty cells come with it, other ones each time: so no question is known, or follows from another one.
+
+    Args:
+        game: The game.
+        beyond: Noise units by which the threshold lies above the count.
     """
     plan = game.plan
     known = plan.declared // 2
     served = _train(game, known)
-    wanted = known + round(_BEYOND / plan.paid_noise.slope) - plan.shift
+    wanted = known + round(beyond / plan.paid_noise.slope) - plan.shift
     empty, above = range(2, _CATEGORIES), min(max(wanted / plan.declared, 0.0), 1.0)
     some = islice(combinations(empty, len(empty) // 2), _ASKED)
     questions = [_question([0, *cells], above=above) for cells in some]

@@ -60,7 +60,7 @@ _FINDS: Final = {
     "thresholds and noise are the plan's, exactly": "noise whose law is off by more than 2^-128, or other thresholds",
     "private choices have the law that is due": "a stump, cut, edge or count that is chosen more by the rows than is "
     "charged for, over many keys",
-    "noise behind a restart has the law that is due": "noise that is another once sides were armed again or a state was "
+    "noise behind a restart has the law that is due": "noise of another law once sides were armed again or a state was "
     "restored, over many keys",
     "one record moves a depth by one": _MOVED,
     "one row moves a count by one": _MOVED,

@@ -154,7 +154,8 @@ def finding(**fields: object) -> Finding:
     """Return a finding."""
     usual: dict[str, object] = {
         "cell": "a cell", "level": "predictor", "target": "boxes", "adversary": "edge <hammer>",
-        "record": "training row", "epsilon": 2.0, "delta": 0.01, "nominal": False, "games": 100, "likelier": 50,
+        "record": "training row", "epsilon": 2.0, "delta": 0.01, "nominal": False, "games": 100, "aims": 2,
+        "aim": "edge", "limit": 3.0, "likelier": 50,
         "rarer": 10, "lowest": 0.9, "estimate": 1.6, "highest": None, "ceiling": 2.5, "miss": 1e-3, "seconds": 1.0,
     }  # fmt: skip
     return Finding(**{**usual, **fields})  # type: ignore[arg-type]  # as written above
@@ -201,6 +202,18 @@ def test_what_counts_as_refuted():
     assert near([finding(nominal=True), finding(level="daemon")]) == {}
     by_predictor = near_predictors([good, finding(target="stumps", lowest=0.0), finding(level="stopper")])
     assert by_predictor == {"boxes": pytest.approx(2.0 / 0.9), "stumps": float("inf")}
+
+
+@pytest.mark.parametrize(
+    "option",
+    [("--games", "100"), ("--only", "twins"), ("--epsilon", "2"), ("--miss", "0.01"), ("--daemon-games", "16")],
+)
+@pytest.mark.parametrize("own", ["--plan", "--state"])
+def test_options_of_games_are_refused_where_none_is_played(runner, tmp_path, own, option):
+    """They name themselves, before anything is read."""
+    result = runner.invoke(app, ["audit", own, str(tmp_path / "none"), *option])
+    assert result.exit_code != 0
+    assert str(result.exception).startswith(option[0])
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
 """Games through real daemons that are killed: the real one keeps its noise, a broken one is found out."""
 
 from oracle.audit import crash
-from oracle.audit.adversaries import hammer
 from oracle.audit.crash import Played, play_daemon, play_game, serve
 from oracle.audit.findings import Check, Finding
 from oracle.audit.games import Game
+from oracle.audit.hammers import hammer
 from oracle.audit.plans import TARGETS, small_plan
 from tests.audit.broken_serve import serve_drawn_again
 

@@ -30,14 +30,16 @@ def test_plain_noise_is_the_tables(law, plain, slope):
 def test_every_attack_plays(attack):
     """On a plan that is proved, and refutes nothing."""
     verify_plan(attack.plan(2.0))
-    found = run_cell(Cell("predictor", "ensemble", attack.name, 2.0, 0.01, 48), SEED, 1e-3)
+    found = run_cell(Cell("predictor", "ensemble", attack.name, 2.0, 0.01, 48), SEED, 1e-3, limit=False)
     assert found.lowest <= 2.0
     assert found.record == attack.record
 
 
 def test_someone_sees_something_of_a_training_row():
     """Poisoned data and chosen queries show a part of the claim, and not more than all of it."""
-    found = run_cell(Cell("predictor", "ensemble", "poisoned data, training row", 4.0, 0.01, 1_500), SEED, 1e-2)
+    found = run_cell(
+        Cell("predictor", "ensemble", "poisoned data, training row", 4.0, 0.01, 1_500), SEED, 1e-2, limit=False
+    )
     assert 0.2 < found.lowest <= 4.0
 
 

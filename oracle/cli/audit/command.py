@@ -12,7 +12,7 @@ import msgspec
 import typer
 from rich.table import Table
 
-from oracle.audit.findings import NEAR, Check, Finding, near, near_predictors
+from oracle.audit.findings import NEAR, Check, Finding, limit_text, near, near_predictors
 from oracle.cli.audit import majority, trace
 from oracle.cli.audit import receipt as audit_receipt
 from oracle.cli.audit.own import run_own
@@ -36,8 +36,9 @@ _LEAST_MISS: Final = 1e-9
 _SMALLEST, _LARGEST = 0.5, 8.0
 _KEPT: Final = "audit.jsonl"
 _GAMES_NOTE: Final = (
-    "proved: a lower bound of epsilon, wrong with the probability below; provable: what so many counted games in each "
-    "world could prove at most, were there no privacy at all."
+    "proved: epsilon is more, but with the probability below; provable: what all games could prove at most, were there "
+    "no privacy at all; would see: the least multiple of the claimed epsilon that the attack would have refuted, "
+    "measured against what was planned for it ('none': not even 32 times, or 32 nats)."
 )
 
 app = typer.Typer(
@@ -57,7 +58,9 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     context: typer.Context,
     games: Annotated[
         int,
-        typer.Option("--games", help="Games against each predictor, in each world; mechanisms get ten times as many."),
+        typer.Option(
+            "--games", help="Games against each predictor, in each world, at most; mechanisms get ten times as many."
+        ),
     ] = 1_000,
     daemon_games: Annotated[
         int, typer.Option("--daemon-games", help="Games through daemons that are killed, in each world; 0 for none.")
@@ -119,10 +122,11 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     signer = None if receipt_key is None else signing_key(receipt_key)
     made = Settings(version=version(), software=fingerprint(), seed="none", miss=0.0, jobs=())
     if own:
+        _refuse_games(context)
         run_own(plan_file, state, key, Reporter(_folder(out), signer, made), form=form, as_json=as_json)
     _check(games, daemon_games, miss, epsilon)
     epsilons = tuple(dict.fromkeys(epsilon or (2.0, 4.0)))
-    every = _jobs(games, daemon_games, epsilons, miss)
+    every = _jobs(games, daemon_games, epsilons)
     jobs = _chosen(every, only)
     folder = _folder(out)
     kept = None if folder is None else folder / _KEPT
@@ -152,6 +156,23 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     raise typer.Exit(1 if report.refuted or report.untold else 0)
 
 
+_OF_GAMES: Final = ("games", "daemon_games", "epsilon", "only", "seed", "miss", "workers")
+
+
+def _refuse_games(context: typer.Context) -> None:
+    """Refuse options that say how games are played, where none is.
+
+    Raises:
+        InputError: One is given with `--plan` or `--state`.
+    """
+    for name in _OF_GAMES:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = f"--{name.replace('_', '-')}"
+            value = context.params[name]
+            raise InputError(option, value, "must not go with --plan or --state: no game is played against these")
+
+
 def _check(games: int, daemon_games: int, miss: float, epsilons: Sequence[float] | None) -> None:
     if games < _LEAST:
         raise InputError("--games", games, f"must be at least {_LEAST}")
@@ -170,7 +191,7 @@ def _seed(text: str | None) -> str | None:
     return text
 
 
-def _jobs(games: int, daemon_games: int, epsilons: tuple[float, ...], miss: float) -> "list[Job]":
+def _jobs(games: int, daemon_games: int, epsilons: tuple[float, ...]) -> "list[Job]":
     from oracle.audit.cells import all_cells
     from oracle.audit.runner import daemon_job, game_job, structure_job, timing_job
     from oracle.audit.structure import structure_names
@@ -178,7 +199,7 @@ def _jobs(games: int, daemon_games: int, epsilons: tuple[float, ...], miss: floa
 
     jobs = [structure_job(target, check) for target, check in structure_names()]
     jobs += [daemon_job(daemon_games)] if daemon_games else []
-    jobs += [game_job(cell) for cell in all_cells(games, epsilons, miss)]
+    jobs += [game_job(cell) for cell in all_cells(games, epsilons)]
     return jobs + [timing_job(what) for what in TIMINGS]
 
 
@@ -229,8 +250,8 @@ def _print(report: "Report", out: Path | None) -> None:
 
 
 def _games_table(games: "Sequence[Finding]") -> Table:
-    texts, figures = ("attacked", "adversary", "hidden record"), ("claimed", "delta", "proved", "provable")
-    table = figure_table(*texts, *figures, "estimate", "counted", texts=len(texts))
+    texts, figures = ("attacked", "adversary", "hidden record"), ("claimed", "delta", "proved", "would see", "provable")
+    table = figure_table(*texts, *figures, "estimate", "games", texts=len(texts))
     for one in games:
         estimate = "-" if one.estimate is None else f"{one.estimate:.2f}"
         table.add_row(
@@ -240,6 +261,7 @@ def _games_table(games: "Sequence[Finding]") -> Table:
             f"{one.epsilon:g}{' (nominal)' if one.nominal else ''}",
             f"{one.delta:g}",
             f"{one.lowest:.2f}",
+            limit_text(one),
             f"{one.ceiling:.1f}",
             estimate,
             f"{one.games:,}",

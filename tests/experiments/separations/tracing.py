@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from oracle.audit.bounds import epsilon_bound
 from oracle.audit.coins import cap, judge
 from oracle.audit.randomness import Draws, Randomness
+from oracle.audit.sequence import play_out, recorded
 from oracle.audit.trace import Design, draw_design, predicted_share, trace
+from oracle.audit.wealth import Wealth
 from oracle.planning.statistics.counts import gaussian_deviation
 from tests.experiments.separations.ours import DELTA, KINDS, shares
 from tests.experiments.separations.prefix import (
@@ -156,8 +157,9 @@ def games(name: str, asked: Asked, count: int, seed: int) -> Game:
             worst = max(worst, error * world)
             scale = math.sqrt(float((answers**2 * (1.0 - means**2)).sum()))
             seen[world, number] = float(answers @ (signs[0] - means)) / max(scale, 1.0)  # 0 where all is answered 0
-    bound = epsilon_bound(seen[0][:, None], seen[1][:, None], asked.delta, _RARE)
-    return Game(name, count, float(seen[1].mean()), float(seen[0].mean()), bound.lowest, worst)
+    wealth = Wealth(asked.epsilon, asked.delta, _RARE)
+    play_out([recorded(seen[0][:, None], seen[1][:, None])], wealth, len(seen[0]))
+    return Game(name, count, float(seen[1].mean()), float(seen[0].mean()), wealth.lowest, worst)
 
 
 def _drawn_sum(means: Floats, people: int, random: np.random.Generator) -> Floats:
