@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Final
 
 from oracle.audit.findings import NEAR, Check, Finding, near, outcome, verdict
+from oracle.audit.score import score_in_words
 from oracle.evaluation.document import PLOT_WIDTH, document, table
 
 __all__ = ["page"]
@@ -39,6 +40,7 @@ def page(results: Sequence[Finding | Check], *, version: str, software: str, see
         f"<p class=soft>Perpetua {escape(version)} ({escape(software[:16])}); seed {escape(seed)}.</p>",
         f"<p class=soft>All hold but with probability {miss:g}.</p>",
         f"<p class=soft>{escape(_LEGEND)}</p>",
+        f"<p class=soft>{escape(score_in_words())}</p>",
     ]
     for key, group in groupby(games, lambda one: (one.level, one.target)):
         found = list(group)

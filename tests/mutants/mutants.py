@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["HELD_OUT", "PRIVACY", "Edit", "Mutant", "load_mutants"]
+__all__ = ["HELD_OUT", "LISTS", "PRIVACY", "Edit", "Mutant", "load_mutants"]
 
 _HERE: Final = Path(__file__).parent
 
@@ -15,6 +15,8 @@ PRIVACY: Final = _HERE / "privacy"
 
 HELD_OUT: Final = _HERE / "held_out"
 """Others, which the auditor is scored by: who works on it does not read them."""
+
+LISTS: Final = {"tests": _HERE, "privacy": PRIVACY, "held-out": HELD_OUT}
 
 
 class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
