@@ -45,7 +45,7 @@ test: lint broker browser bus watch ## run all checks, then the tests of the fir
 test-all: dev broker browser bus watch ## run all other tests: storms, leaks, audits, experiments, more of each broker
 	@$(BIN)/pytest -n $(WORKERS) -m slow $(ARGS)
 
-mutants: dev broker ## plant the faults of tests/mutants; tests must find each (ARGS="--only Kafka")
+mutants: dev broker ## plant faults; tests must find each (ARGS="--only Kafka"), or an audit (ARGS="--list privacy")
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
 # How much later a sync and a broker's answer come, in milliseconds; what else ARGS chooses (ARGS="tests/connectors/kafka -x").

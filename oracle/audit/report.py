@@ -21,6 +21,7 @@ from oracle.audit.findings import (
     untold,
     verdict,
 )
+from oracle.audit.score import score_in_words
 from oracle.audit.words import LIMITS, meaning
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def make_report(results: Sequence[Result], settings: "Settings", scope: Scope) -
         banner=banner,
         outcome=f"{outcome(results).removesuffix('.')}." if results else "Nothing was looked at yet.",
         scope=scope,
-        limits=LIMITS,
+        limits=(*LIMITS, score_in_words()),
         failures=tuple(_failures(results)),
         lines=tuple(_lines(results)),
         made=datetime.now(UTC).isoformat(timespec="seconds"),
