@@ -26,7 +26,7 @@ from oracle.audit.findings import (
     verdict,
 )
 from oracle.audit.page import page
-from oracle.cli.audit import majority, trace
+from oracle.cli.audit import majority, reconstruct, trace
 from oracle.cli.audit import receipt as audit_receipt
 from oracle.cli.audit.own import audit_own
 from oracle.cli.options import AsJson, KeyFile
@@ -62,6 +62,7 @@ app.command("receipt")(audit_receipt.check)
 app.command("sign")(audit_receipt.sign)
 app.command("trace")(trace.run)
 app.command("majority")(majority.run)
+app.command("reconstruct")(reconstruct.run)
 
 
 @app.callback()
