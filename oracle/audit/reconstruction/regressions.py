@@ -81,7 +81,7 @@ class Regressions(NamedTuple):
             middle = (low + high) / 2.0
             matrix, told = self.equations(middle)
             above = told - matrix @ counts - noise < 0.0
-            low, high = np.where(above, low, middle), np.where(above, middle, high)
+            low, high = np.where(above, middle, low), np.where(above, high, middle)
         found: Floats = (low + high) / 2.0
         return found
 

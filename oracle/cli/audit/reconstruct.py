@@ -29,12 +29,16 @@ _REPORTS: Final = ("reconstruction.html", "reconstruction.json")
 _TWO: Final = 2
 _FEWEST: Final = 8
 _NEVER: Final = 1e-9
+_Column = tuple[tuple[str, ...], NDArray[np.int64]]
 
 
 def run(  # noqa: PLR0913, PLR0917 -- the command's options
     rows: Annotated[Path, typer.Argument(metavar="ROWS", help="The rows: .csv, .tsv, .parquet, .jsonl or .arrow.")],
     secret: Annotated[str, typer.Option("--secret", help="The column that is to be kept secret.")],
     yes: Annotated[str | None, typer.Option("--yes", help="Which of its values is a 1; all others are a 0.")] = None,
+    no: Annotated[
+        str | None, typer.Option("--no", help="The other value, where --unknown; left out: not told.")
+    ] = None,
     attribute: Annotated[
         list[str] | None, typer.Option("--attribute", help="A column that anybody may know; may be repeated.")
     ] = None,
@@ -91,7 +95,12 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         names = []
     elif not names:
         raise InputError("--attribute", None, f"must name what anybody may know of a row ({kind})")
-    people, bits, column = _read(rows, names, secret, yes, unknown, sample, draws)
+    said = Secret(secret, yes or "", no)
+    if secret in names:
+        raise InputError("--attribute", secret, "must not be the secret column")
+    known = list(dict.fromkeys(names))
+    columns = _columns(rows, known if unknown else [*known, secret], sample, draws)
+    people, bits, column = _read(columns, known, said)
     if tables is not None:
         chosen = [releases[-1] if releases else "exact"]
         over = None if chosen[0] in PRIVATE else unit if chosen[0] == "rounded" else 0.0
@@ -148,35 +157,44 @@ def _check(  # noqa: PLR0913 -- the command's options
         raise InputError("--unknown", unknown, "needs --tables: without the column there is nothing to publish")
 
 
-def _read(  # noqa: PLR0913, PLR0917 -- the command's options
-    rows: Path, names: list[str], secret: str, yes: str | None, unknown: bool, sample: int | None, draws: Draws
-) -> tuple[People, NDArray[np.bool_] | None, Secret]:
-    """Return the rows, their secret bits, and what these are called."""
-    if secret in names:
-        raise InputError("--attribute", secret, "must not be the secret column")
-    wanted = list(dict.fromkeys(names)) + ([] if unknown else [secret])
+def _columns(rows: Path, wanted: list[str], sample: int | None, draws: Draws) -> dict[str, _Column]:
+    """Return columns of the rows, or of a sample of these.
+
+    Raises:
+        DataError: There are too few.
+    """
     columns = dict(zip(wanted, read_values(rows, wanted), strict=True))
     count = len(columns[wanted[0]][1])
     if count < _FEWEST:
         raise DataError(f"{rows}: must have {_FEWEST} rows or more, has {count}")
-    if sample is not None and sample < count:
-        kept = draws.some(sample, count)
-        columns = {name: (values, codes[kept]) for name, (values, codes) in columns.items()}
-        count = sample
-    named = [columns[name] for name in wanted if name != secret]
-    people = grouped(names, *zip(*named, strict=True)) if named else alone(count)
-    if unknown:
-        if yes is None:
-            raise InputError("--yes", yes, f"must be the value of {secret} that is a 1: {rows} does not have it")
-        return people, None, Secret(secret, yes, None)
-    values, codes = columns[secret]
-    if yes is None and len(values) != _TWO:
-        raise InputError("--yes", yes, f"must be the value of {secret} that is a 1: it has {len(values):,} values")
-    if yes is not None and yes not in values:
-        raise InputError("--yes", yes, f"must be a value of column {secret}")
-    chosen = values[-1] if yes is None else yes
-    no = next(one for one in values if one != chosen) if len(values) == _TWO else None
-    return people, codes == values.index(chosen), Secret(secret, chosen, no)
+    if sample is None or sample >= count:
+        return columns
+    kept = draws.some(sample, count)
+    return {name: (values, codes[kept]) for name, (values, codes) in columns.items()}
+
+
+def _read(
+    columns: dict[str, _Column], known: list[str], said: Secret
+) -> tuple[People, NDArray[np.bool_] | None, Secret]:
+    """Return the rows, their secret bits, and what these are called.
+
+    Raises:
+        InputError: The options do not say it.
+    """
+    rows = len(next(iter(columns.values()))[1])
+    people = grouped(known, *zip(*map(columns.__getitem__, known), strict=True)) if known else alone(rows)
+    if said.name not in columns:
+        if not said.yes:
+            raise InputError("--yes", None, f"must be the value of {said.name} that is a 1: ROWS does not have it")
+        return people, None, said
+    values, codes = columns[said.name]
+    if not said.yes and len(values) != _TWO:
+        raise InputError("--yes", None, f"must be the value of {said.name} that is a 1: it has {len(values):,} values")
+    chosen = said.yes or values[-1]
+    if chosen not in values:
+        raise InputError("--yes", chosen, f"must be a value of column {said.name}")
+    other = next(one for one in values if one != chosen) if len(values) == _TWO else None
+    return people, codes == values.index(chosen), Secret(said.name, chosen, other)
 
 
 def _report(table: Table, column: Secret, kind: str, lines: tuple[Line, ...], miss: float) -> Report:
