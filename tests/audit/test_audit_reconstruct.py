@@ -83,6 +83,32 @@ def test_tables_about_to_be_published(audit, rows):
     assert "as sensitive as the table itself" in said
 
 
+def test_our_own_statistics_are_asked_for_the_same_numbers(audit, tmp_path):
+    """Marginals, and counts of sets of rows: within what the plan promises, and without proof against its epsilon."""
+    random = np.random.default_rng(5)
+    table = {"a": random.integers(0, 3, 3000), "b": random.integers(0, 2, 3000), "s": random.random(3000) < 0.4}
+    pyarrow.parquet.write_table(
+        pa.table({name: pa.array(column) for name, column in table.items()}), tmp_path / "r.parquet"
+    )
+    options = (tmp_path / "r.parquet", "--secret", "s", "--release", "statistics", "--epsilon", 16, "--json")
+    known = ("--attribute", "a", "--attribute", "b", "--seed", _SEED)
+    found = _lines(audit(*options, *known)[1])[1]["statistics"]
+    assert found["refused"] == ""
+    assert found["numbers"] == 6
+    assert 0.0 < found["error"] < 0.1 * 3000
+    assert found["lowest"] <= 16
+    others = _lines(audit(*options, *known, "--kind", "trees")[1])[1]["statistics"]
+    assert others["refused"] == "statistics answer counts and marginals only"
+
+
+def test_zeros_that_are_suppressed_too_hide_more(audit, rows):
+    """Where 0 is shown, a count that is left out is one that is not 0."""
+    arguments = (rows, "--secret", "ill", *_KNOWN, "--ways", 3, "--release", "suppressed", "--seed", _SEED, "--json")
+    shown, hidden = (_lines(audit(*arguments, *more)[1])[1]["suppressed"] for more in ((), ("--zeros",)))
+    assert shown["linear_program"]["exposed"] > hidden["linear_program"]["exposed"]
+    assert shown["coins_rebuilt"] > hidden["coins_rebuilt"]
+
+
 def test_too_few_numbers_to_judge(audit, rows):
     """Tables of single attributes leave coins open: that is no verdict on the release."""
     code, said = audit(rows, "--secret", "ill", *_KNOWN, "--ways", 1, "--release", "gaussian", "--seed", _SEED)
@@ -117,7 +143,7 @@ def test_each_kind_is_rebuilt(audit, tmp_path, kind):
 def _publish(path, rows, *, change=lambda count: count):
     """Write tables of each two attributes with the secret, as an office would."""
     head, *lines = (line.split(",") for line in rows.read_text().splitlines())
-    counts = {}
+    counts: dict[tuple[tuple[str, str], ...], dict[str, int]] = {}
     for line in lines:
         cells = dict(zip(head, line, strict=True))
         for some in (("town", "age", "owner"), ("town", "age"), ("age", "owner")):
@@ -228,6 +254,7 @@ def test_malformed_tables_are_named(audit, rows, tmp_path, text, said):
         (("--secret", "ill", "--epsilon", 0), InputError, "--epsilon = 0.0: must be above 0, and at most 1,000"),
         (("--secret", "ill", "--delta", 1), InputError, "--delta = 1.0: must be above 0 and below 1"),
         (("--secret", "ill", "--miss", 0), InputError, "--miss = 0.0: must be from 1e-09 to below 1"),
+        (("--secret", "ill", "--sample", 9, "--tables", "x.csv"), InputError, "--sample = 9: must be left out with"),
         (("--secret", "ill", "--unknown"), InputError, "--unknown = true: needs --tables"),
         (("--secret", "ill", "--seed", "x"), InputError, "--seed = 'x': must be 32 hex digits"),
         (

@@ -82,7 +82,8 @@ def helmert(count: int) -> Floats:
 def least_squares(equations: Equations, sizes: Floats, share: float) -> Floats:
     """Return the counts' mean given what was told, were they normal beforehand: float64[g] (Proposition 2).
 
-    That is least squares drawn towards what is known without it, which never errs more on average.
+    That is least squares drawn towards what is known without it. A shift of all numbers by as much as noise is one more
+    unknown: so noise that was drawn once hides nothing.
 
     Args:
         equations: What was told.
@@ -91,10 +92,12 @@ def least_squares(equations: Equations, sizes: Floats, share: float) -> Floats:
     """
     before, variance = share * sizes, share * (1.0 - share) * sizes
     scaled = equations.matrix / equations.spread[:, None] * np.sqrt(variance)
+    if equations.deviation.any():
+        scaled = np.column_stack([scaled, equations.deviation / equations.spread])
     left = (equations.told - equations.matrix @ before) / equations.spread
     gram = scaled.T @ scaled
     gram[np.diag_indices_from(gram)] += 1.0
-    found: Floats = before + np.sqrt(variance) * linalg.solve(gram, scaled.T @ left, assume_a="pos")
+    found: Floats = before + np.sqrt(variance) * linalg.solve(gram, scaled.T @ left, assume_a="pos")[: len(sizes)]
     return found
 
 

@@ -39,6 +39,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
         unit: Counts are rounded to multiples of it.
         places: Coefficients are rounded to so many.
         least: Counts from 1 to below it are suppressed.
+        zeros: Whether counts of 0 are suppressed as well.
     """
 
     epsilon: float = 1.0
@@ -46,6 +47,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     unit: int = 5
     places: int = 3
     least: int = 5
+    zeros: bool = False
 
 
 class Told(NamedTuple):
@@ -132,9 +134,10 @@ def treated(name: str, published: Published, numbers: Floats, terms: Terms) -> T
     elif name == "suppressed":
         if isinstance(published, Regressions):
             raise PlanError("only counts can be suppressed")
-        small = np.isnan(numbers) | ((numbers > 0.0) & (numbers < terms.least))
-        numbers = np.where(small, terms.least / 2.0, numbers)
-        half = np.where(small, terms.least / 2.0 - 1.0, 0.0)
+        first, last = 1.0 - terms.zeros, terms.least - 1.0
+        small = np.isnan(numbers) | ((numbers >= first) & (numbers <= last))
+        numbers = np.where(small, (first + last) / 2.0, numbers)
+        half = np.where(small, (last - first) / 2.0, 0.0)
     return Told(numbers, half, _deviation(name, published, terms))
 
 

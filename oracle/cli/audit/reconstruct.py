@@ -65,6 +65,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     unit: Annotated[int, typer.Option("--unit", min=2, help="Counts are rounded to multiples of it.")] = 5,
     places: Annotated[int, typer.Option("--places", min=0, max=12, help="Coefficients are rounded to so many.")] = 3,
     least: Annotated[int, typer.Option("--least", min=2, help="Counts from 1 to below it are suppressed.")] = 5,
+    zeros: Annotated[bool, typer.Option("--zeros", help="Counts of 0 are suppressed as well.")] = False,
     miss: Miss = 1e-3,
     seed: Seed = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for a report: a page, and JSON.")] = None,
@@ -86,8 +87,8 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     What it prints is as sensitive as the table. Exit 1 if a release is not
     as private as it claims, or the attack cannot judge.
     """
-    _check(kind, releases, epsilon, delta, unknown=unknown, tables=tables, miss=miss)
-    terms = Terms(epsilon=epsilon, delta=delta, unit=unit, places=places, least=least)
+    _check(kind, releases, epsilon, delta, unknown=unknown, tables=tables, sample=sample, miss=miss)
+    terms = Terms(epsilon=epsilon, delta=delta, unit=unit, places=places, least=least, zeros=zeros)
     key = seed_of(seed)
     draws = Draws(Randomness(key, "audit reconstruct"), 0)
     names = list(attribute or ())
@@ -133,6 +134,7 @@ def _check(  # noqa: PLR0913 -- the command's options
     *,
     unknown: bool,
     tables: Path | None,
+    sample: int | None,
     miss: float,
 ) -> None:
     """Refuse options that say nothing.
@@ -153,6 +155,8 @@ def _check(  # noqa: PLR0913 -- the command's options
         raise InputError("--delta", delta, "must be above 0 and below 1")
     if not _NEVER <= miss < 1.0:
         raise InputError("--miss", miss, f"must be from {_NEVER:g} to below 1")
+    if tables is not None and sample is not None:
+        raise InputError("--sample", sample, "must be left out with --tables: these count all rows")
     if unknown and tables is None:
         raise InputError("--unknown", unknown, "needs --tables: without the column there is nothing to publish")
 
