@@ -79,7 +79,7 @@ def test_tables_about_to_be_published(audit, rows):
     assert code == 0
     assert "60, by town, age, owner: 40 groups that look alike, 20 of one row" in said
     assert "of fair coins 100.0 % are rebuilt of exact numbers" in said
-    assert "% of the rows are guessed without any number; more than that of: exact" in said
+    assert " rows exposed; with more than that: exact " in said
     assert "as sensitive as the table itself" in said
 
 
@@ -99,6 +99,9 @@ def test_our_own_statistics_are_asked_for_the_same_numbers(audit, tmp_path):
     assert found["lowest"] <= 16
     others = _lines(audit(*options, *known, "--kind", "trees")[1])[1]["statistics"]
     assert others["refused"] == "statistics answer counts and marginals only"
+    counts = ("--kind", "counts", "--sample", 600, "--questions", 20, "--seed", _SEED)
+    counted = _lines(audit(*options, *counts)[1])[1]["statistics"]
+    assert 0.0 < counted["error"] < 100
 
 
 def test_zeros_that_are_suppressed_too_hide_more(audit, rows):

@@ -27,6 +27,8 @@ _WIDEST: Final = 0.499
 """With half of all rows for an error nothing needs to be asked."""
 _BETA: Final = 0.05
 _BATCH: Final = 4096
+_PAID: Final = 20
+"""Answers that the rows pay for; what these taught answers the rest."""
 
 
 class Answered(NamedTuple):
@@ -76,14 +78,18 @@ def answered(
     Raises:
         PlanError: There is no plan for so few rows, or so large a table.
     """
-    shape = tuple(map(len, people.values)) if published.shapes else (len(people.sizes),)
-    attributes = tuple(_attribute(f"a{place}", count) for place, count in enumerate((*shape, 2)))
+    if published.shapes:
+        shape = (*map(len, people.values), 2)
+        cells = np.column_stack([people.codes[people.group], bits])
+    else:
+        shape = (2 * len(people.sizes),)  # a person with the bit, and without
+        cells = (2 * people.group + bits)[:, None]
+    attributes = tuple(_attribute(f"a{place}", count) for place, count in enumerate(shape))
     plan = _planned(*claim, len(bits), attributes, len(published.matrix))
-    known = people.codes if published.shapes else np.arange(len(people.sizes))[:, None]
     trainer = new_trainer(plan, key)
-    trainer.add(np.column_stack([known[people.group], bits]).astype(np.float64), np.ones(len(bits), dtype=np.bool_))
+    trainer.add(cells.astype(np.float64), np.ones(len(bits), dtype=np.bool_))
     predictor = trainer.finish()
-    asked = np.array([plan.layout.row(masks) for masks in _questions(published, plan, len(shape))])
+    asked = np.array([plan.layout.row(masks) for masks in _questions(published, plan)])
     values = []
     for start in range(0, len(asked), _BATCH):
         batch = asked[start : start + _BATCH]
@@ -102,7 +108,7 @@ def _attribute(name: str, count: int) -> Attribute:
 def _planned(
     epsilon: float, delta: float, rows: int, attributes: tuple[Attribute, ...], questions: int
 ) -> StatisticsPlan:
-    common: dict[str, Any] = {"name": "audited", "beta": _BETA, "examples": rows, "rounds": questions}
+    common: dict[str, Any] = {"name": "audited", "beta": _BETA, "examples": rows, "rounds": questions, "paid": _PAID}
 
     def plan_of(alpha: float) -> StatisticsPlan:
         given = {**common, **halved(epsilon, delta), "alpha": alpha, "attributes": attributes}
@@ -117,15 +123,18 @@ def _planned(
     return plan
 
 
-def _questions(published: Published, plan: StatisticsPlan, known: int) -> Iterator[Sequence[NDArray[np.bool_]]]:
+def _questions(published: Published, plan: StatisticsPlan) -> Iterator[Sequence[NDArray[np.bool_]]]:
     """Yield of each question the cells it means of each attribute, of those who have the bit."""
-    secret = np.arange(plan.layout.shape[-1]) == 1
-    every = [np.ones(cells, dtype=np.bool_) for cells in plan.layout.shape[:known]]
+    *known, last = plan.layout.shape
     if not published.shapes:
-        for line in published.matrix != 0.0:
-            yield [np.concatenate([line, np.zeros(len(every[0]) - len(line), dtype=np.bool_)]), secret]
+        for line in published.matrix:
+            mask = np.zeros(last, dtype=np.bool_)
+            mask[1 : 2 * len(line) : 2] = line != 0.0
+            yield [mask]
         return
-    chosen = combinations(range(known), len(published.shapes[0]))
+    secret = np.arange(last) == 1
+    every = [np.ones(cells, dtype=np.bool_) for cells in known]
+    chosen = combinations(range(len(known)), len(published.shapes[0]))
     for some, shape in zip(chosen, published.shapes, strict=True):
         for cell in np.ndindex(*shape):
             masks = list(every)

@@ -111,15 +111,15 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
                 f"rebuilt, and 99 % are wanted; what is rebuilt above is the least that can be. More --ways or "
                 "--questions, or fewer rows (--sample), tell more"
             )
-        gained = [
-            f"{one.release} {self.percent(one.best.right)} %"
-            for one in self.lines
-            if one.best is not None and self.without is not None and one.best.right > self.without.right
-        ]
         if self.without is None:
-            return "what was published was rebuilt: of fair coins in the column's place as many rows as above"
-        guessed = f"{self.percent(self.without.right)} % of the rows are guessed without any number"
-        return f"{guessed}; more than that of: {', '.join(gained)}" if gained else f"{guessed}; no release gave more"
+            return "rebuilt, but not compared; of exact numbers about fair coins as many rows are as above"
+        gained = [
+            f"{one.release} {self.percent(one.best.right)} % and {one.best.exposed:,}"
+            for one in self.lines
+            if one.best is not None and (one.best.right > self.without.right or one.best.exposed > self.without.exposed)
+        ]
+        nothing = f"{self.percent(self.without.right)} % are right and {self.without.exposed:,} rows exposed"
+        return f"without any number {nothing}; with more than that: {', '.join(gained) or 'no release'}"
 
     def _rebuilt(self, found: Rebuilt | None) -> tuple[str, str, str]:
         if found is None:
