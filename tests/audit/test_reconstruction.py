@@ -11,7 +11,7 @@ from oracle.audit.coins import cap, judge
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.reconstruction.decoders import Equations, least_squares, linear_program, predicted_share
 from oracle.audit.reconstruction.functions import Linear, is_degenerate, summed, table_of, top_coefficient
-from oracle.audit.reconstruction.people import alone, grouped
+from oracle.audit.reconstruction.people import alone, grouped, publish
 from oracle.audit.reconstruction.regressions import LOSSES, Regressions
 from oracle.audit.reconstruction.releases import Table, Terms, equations_of, release
 
@@ -269,6 +269,17 @@ def test_noise_is_what_the_claim_asks_for():
         told = release(name, table, coins, draws)
         assert told.deviation == pytest.approx(wanted, rel=0.01)
         assert np.std(told.numbers - published.offset) == pytest.approx(wanted, rel=0.1)
+
+
+def test_statistics_count_those_who_have_the_bit():
+    """Of random sets, within what the plan promises; which is what an attacker takes for their noise."""
+    draws = Draws(Randomness(bytes(16), "statistics"), 0)
+    people = alone(600)
+    secret = draws.uniform(600) < 0.1
+    published = publish("counts", people, 1, 15, draws)
+    told = release("statistics", Table(people, secret, published, Terms(epsilon=16.0)), secret, draws)
+    assert 0.0 < told.deviation < 100
+    assert np.abs(told.numbers - published.matrix @ secret).max() < 2.0 * told.deviation
 
 
 def test_rows_that_look_alike_are_one_unknown():
