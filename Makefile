@@ -11,7 +11,7 @@ DEV_LOCK := deploy/requirements-dev.lock
 
 .DEFAULT_GOAL := help
 .PHONY: help install dev broker browser bus watch demo kafka-demo mqtt-demo demo-delays demo-ensemble demo-income demo-statistics bisection test test-all test-slow lint format adversaries \
-	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare ensemble promises separations statistics distributions asyncapi reference docs lock notices mutants wheel clean
+	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare ensemble promises reconstruct separations statistics distributions asyncapi reference docs lock notices mutants wheel clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
@@ -104,6 +104,9 @@ distributions: dev build/promises/.packages ## shares and quantiles of real dela
 
 ensemble: dev build/promises/.packages ## ensembles over ten phases of real data; writes build/ensemble (many minutes; ARGS="--only flights")
 	@$(BIN)/python -W ignore -m tests.experiments.ensemble $(ARGS)
+
+reconstruct: dev build/promises/.packages ## what could be rebuilt of published numbers, by noise, and of real tables (a minute; ARGS="--page")
+	@$(BIN)/python -W ignore -m tests.experiments.reconstruction $(ARGS)
 
 separations: dev ## why online and adaptive questions cost more, and where two attacks stop; writes build/separations (half a minute)
 	@$(BIN)/python -m tests.experiments.separations $(ARGS)

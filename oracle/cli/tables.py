@@ -26,7 +26,16 @@ from oracle.planning.plan import Plan
 from oracle.planning.statistics.model import TableModel, TablePlan
 from oracle.predictors.base import Labels
 
-__all__ = ["BothLabels", "Layout", "check_table", "labelled_batches", "layout_of", "order_by", "read_persons"]
+__all__ = [
+    "BothLabels",
+    "Layout",
+    "check_table",
+    "labelled_batches",
+    "layout_of",
+    "order_by",
+    "read_persons",
+    "read_values",
+]
 
 _Inputs: TypeAlias = Sequence[Feature | Attribute]
 
@@ -80,6 +89,26 @@ def check_table(path: Path, layout: Layout, label: str | None) -> None:
                 _values(empty, one, layout)
         if label is not None and label in empty.schema.names:
             read_labels(label, empty.column(label), layout.labels)
+
+
+def read_values(path: Path, columns: Sequence[str]) -> list[tuple[tuple[str, ...], NDArray[np.int64]]]:
+    """Return of each column its values as text, in order, and int64[n], the number of each row's; no value is "".
+
+    Raises:
+        SourceError: The file cannot be read.
+        DataError: A column is missing, or there are no rows.
+    """
+    layout = Layout(tuple(Attribute(name=name, categories=("",)) for name in columns))
+    with _opened(path, layout, None) as table:
+        batches, found = list(table.batches()), []
+        if not sum(map(len, batches)):
+            raise DataError(f"{path}: must have rows")
+        for name in columns:
+            texts = pa.chunked_array([batch.column(name) for batch in batches]).cast(pa.string()).fill_null("")
+            encoded = texts.combine_chunks().dictionary_encode()
+            values, order = np.unique(encoded.dictionary.to_pylist(), return_inverse=True)
+            found.append((tuple(map(str, values)), order[encoded.indices.to_numpy()].astype(np.int64)))
+        return found
 
 
 class BothLabels:

@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 
 from oracle.audit.findings import NEAR, Check, Finding, limit_text, near, near_predictors
-from oracle.cli.audit import majority, trace
+from oracle.cli.audit import majority, reconstruct, trace
 from oracle.cli.audit import receipt as audit_receipt
 from oracle.cli.audit.own import run_own
 from oracle.cli.audit.scope import toys_scope
@@ -51,6 +51,7 @@ app.command("receipt")(audit_receipt.check)
 app.command("sign")(audit_receipt.sign)
 app.command("trace")(trace.run)
 app.command("majority")(majority.run)
+app.command("reconstruct")(reconstruct.run)
 
 
 @app.callback()

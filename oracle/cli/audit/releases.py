@@ -15,7 +15,16 @@ from scipy import special
 from oracle.audit.trace import Design
 from oracle.errors import DataError, InputError, StorageError
 
-__all__ = ["read_bits", "read_design", "read_shares", "read_vectors", "write_bits", "write_design"]
+__all__ = [
+    "csv_lines",
+    "json_lines",
+    "read_bits",
+    "read_design",
+    "read_shares",
+    "read_vectors",
+    "write_bits",
+    "write_design",
+]
 
 _T = TypeVar("_T", bound=msgspec.Struct)
 _SUFFIXES: Final = (".csv", ".jsonl")
@@ -167,7 +176,7 @@ def read_vectors(path: Path, ids: Sequence[str]) -> NDArray[np.float64]:
         DataError: It is malformed.
     """
     if path.suffix == ".csv":
-        lines = [[line.get(name) or "" for name in ids] for _, line in _table(path)]
+        lines = [[line.get(name) or "" for name in ids] for _, line in csv_lines(path)]
         try:
             vectors = [[float(value) for value in line] for line in lines]
         except ValueError as exc:
@@ -200,7 +209,7 @@ def _file(folder: Path, name: str) -> Path:
     raise StorageError(f"{folder}: must hold {name}.csv or {name}.jsonl (--make writes what is to be released)")
 
 
-def _table(path: Path, wanted: Sequence[str] = ()) -> Iterator[tuple[int, dict[str, str]]]:
+def csv_lines(path: Path, wanted: Sequence[str] = ()) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the number of each of a CSV file's lines, and the line without empty fields; the columns must be there."""
     csv.field_size_limit(_FIELD_BYTES)
     try:
@@ -221,7 +230,7 @@ def _lines(path: Path, kind: type[_T]) -> Iterator[_T]:
     if path.suffix not in _SUFFIXES:
         raise InputError("--answers", str(path), "must end in .csv or .jsonl")
     is_table = path.suffix == ".csv"
-    documents: Iterable[tuple[int, object]] = _table(path, kind.__struct_fields__) if is_table else _documents(path)
+    documents: Iterable[tuple[int, object]] = csv_lines(path, kind.__struct_fields__) if is_table else json_lines(path)
     for number, document in documents:
         try:
             yield msgspec.convert(document, kind, strict=not is_table)
@@ -237,7 +246,8 @@ def _rule(said: str, kind: type[msgspec.Struct]) -> str:
     return f"{field[1]} must be {_RULES[field[1]]}"
 
 
-def _documents(path: Path) -> Iterator[tuple[int, object]]:
+def json_lines(path: Path) -> Iterator[tuple[int, object]]:
+    """Yield the number of each line of a file, and the JSON in it."""
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):

@@ -11,7 +11,7 @@ from typing import Final
 
 import scipy  # which loads its parts when they are asked for
 
-__all__ = ["counts_error", "questions_to_win"]
+__all__ = ["counts_error", "gaussian_deviation", "questions_to_win"]
 
 _PRECISION: Final = 1e-9
 _MOST: Final = 2**63

@@ -5,17 +5,15 @@ rows up to a value, each within the next, so it can only be asked for a median.
 """
 
 import hashlib
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle.audit.reconstruction.own import halved, least
 from oracle.audit.trace import Design
-from oracle.errors import PlanError
 from oracle.planning.attributes import WORD, Attribute
 from oracle.planning.distribution.model import DistributionModel, DistributionPlan
 from oracle.planning.distribution.tight import plan_distribution
@@ -44,15 +42,11 @@ __all__ = [
 Floats = NDArray[np.float64]
 Kind = Literal["statistics", "sparse-vector"]
 TablePlan = StatisticsPlan | SparseVectorPlan
-_PlanT = TypeVar("_PlanT", bound=TablePlan | DistributionPlan)
 
 DELTA: Final = 1e-6
 KINDS: Final[tuple[Kind, ...]] = ("statistics", "sparse-vector")
 _PAID: Final = 20
 _BATCH: Final = 4096
-_STEPS: Final = 10
-_WIDEST: Final = 0.499
-"""With half of all rows for an error nothing needs to be asked."""
 
 
 @lru_cache(maxsize=64)
@@ -68,7 +62,7 @@ def planned(kind: Kind, epsilon: float, rows: int, attributes: tuple[Attribute, 
             return plan_statistics(StatisticsModel(predictor=kind, **common), lambda _: None)
         return plan_sparse_vector(SparseVectorModel(predictor=kind, **common), lambda _: None)
 
-    return _least(plan_of, rows)
+    return least(plan_of, rows)
 
 
 @lru_cache(maxsize=64)
@@ -80,34 +74,13 @@ def ordered(epsilon: float, rows: int) -> DistributionPlan | None:
         model = DistributionModel(predictor="distribution", features=(Feature(name="number"),), **common)
         return plan_distribution(model, lambda _: None)
 
-    return _least(plan_of, rows)
-
-
-def _least(plan_of: Callable[[float], _PlanT], rows: int) -> _PlanT | None:
-    """Return the plan of the least alpha that so many rows are enough for."""
-    low, high, plan = 0.0, _WIDEST, _fitting(plan_of, rows, _WIDEST)
-    if plan is None:
-        return None
-    for _ in range(_STEPS):
-        alpha = (low + high) / 2.0
-        better = _fitting(plan_of, rows, alpha)
-        low, high, plan = (alpha, high, plan) if better is None else (low, alpha, better)
-    return plan
-
-
-def _fitting(plan_of: Callable[[float], _PlanT], rows: int, alpha: float) -> _PlanT | None:
-    try:
-        plan = plan_of(alpha)
-    except PlanError:
-        return None
-    return plan if plan.examples <= rows else None
+    return least(plan_of, rows)
 
 
 def _declared(epsilon: float, rows: int, alpha: float) -> dict[str, Any]:
     return {
         "name": "attacked",
-        "epsilon": epsilon / 2.0,
-        "delta": DELTA / (1.0 + math.exp(epsilon / 2.0)),
+        **halved(epsilon, DELTA),
         "alpha": alpha,
         "beta": 0.05,
         "examples": rows,

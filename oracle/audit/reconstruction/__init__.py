@@ -1,0 +1,1 @@
+"""Reconstruction: from published tables back to secret bits; docs/explanation/reconstruction.md."""
