@@ -41,6 +41,10 @@ class Verdict(NamedTuple):
     seconds: float
 
 
+class NoStateError(Exception):
+    """A tree makes no state of a model that the audit is to look at."""
+
+
 class _Part(msgspec.Struct):
     """A line of the file that an audit keeps what it found in."""
 
@@ -59,11 +63,14 @@ def audited(tree: Path, about: Sequence[str], games: int, seconds: float) -> Ver
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="attack-") as scratch:
         work = Path(scratch)
-        for number, arguments in enumerate(_steps(tree, about, games, work)):
-            left = seconds - (time.monotonic() - started)
-            found = _refuted_by(tree, arguments, work / str(number), max(left, 1.0))
-            if found is not None:
-                return Verdict("found", found, time.monotonic() - started)
+        try:
+            for number, arguments in enumerate(_steps(tree, about, games, work)):
+                left = seconds - (time.monotonic() - started)
+                found = _refuted_by(tree, arguments, work / str(number), max(left, 1.0))
+                if found is not None:
+                    return Verdict("found", found, time.monotonic() - started)
+        except NoStateError as exc:
+            return Verdict("found", str(exc), time.monotonic() - started)
     return Verdict("missed", "", time.monotonic() - started)
 
 
@@ -92,8 +99,11 @@ def _states(tree: Path, models: Sequence[Path], work: Path) -> Iterator[tuple[st
         for shards in ("1", "2") if model.name == _SHARDED else ("1",):
             state = work / f"{model.stem} {shards}"
             made = ("init", str(model), "--data", str(work / "rows.csv"), "--state", str(state), "--shards", shards)
-            if _perpetua(tree, made, None).wait() == _PASSED:
-                yield ("--state", str(state))
+            if _perpetua(tree, made, None).wait() != _PASSED:
+                raise NoStateError(
+                    f"init of {model.stem}, which refuses"
+                )  # of a tree without a fault, no score is kept
+            yield ("--state", str(state))
 
 
 def _refuted_by(tree: Path, arguments: Sequence[str], out: Path, seconds: float) -> str | None:
