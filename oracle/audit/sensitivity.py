@@ -1,158 +1,316 @@
-"""How far one training row moves a predictor's depths: the proofs charge for a step of one."""
+"""How far one record moves what goes into every mechanism: as far as the proofs charge for, in the places they name.
 
-from itertools import product
-from typing import Any
+A run on D is recorded, and replayed with all outputs of mechanisms frozen on neighbours of D: for every training row,
+and, where queries are protected, for every round, whose query is taken away, put there, or exchanged. (Of ensembles
+every third round, of statistics some 30 kinds of rows: more would take long.) Batches end in between, states are
+restored there, sides are armed again and phases end, by plans in which no two numbers are equal
+(`oracle.audit.uneven_runs`).
 
-import msgspec
+What this shows: on these data, with these outputs, every input of every use of a mechanism differs by the declared
+sensitivity at most; it differs only in the lives that composition charges the record for; thresholds, noise and its
+bits are the same; and nothing else that is told differs. Sensitivity is a property of all data and all outputs, so a
+check can refute it, and does not prove it.
+
+What it does not show: that mechanisms have the noise of the plan, and the plan enough of it (`oracle.audit.whole_runs`,
+`oracle.audit.due`); what answers tell of others' noise; what time tells; anything of queries that a plan does not
+protect, or of profile `paper` of boxes, stumps, statistics and distributions. An ensemble's cap, at which a life ends
+without noise, is charged to delta, so none is reached in these runs. Inputs are seen where a mechanism takes them, not
+what it makes of them.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple
+
 import numpy as np
-from msgspec import UNSET
-from numpy.typing import NDArray
+from msgspec.structs import replace
 
-from oracle.audit.randomness import Randomness
-from oracle.audit.trials import rows
-from oracle.mechanisms.addresses import Addresses
-from oracle.mechanisms.choice.stripes import Outermost
-from oracle.mechanisms.choice.stumps import cut_losses, least_losses
-from oracle.mechanisms.keys import PhaseKey
-from oracle.planning.plan import BoxPlan
+from oracle.audit.distribution_reference import count_of, row_of
+from oracle.audit.distribution_runs import TYPES, uneven_distribution
+from oracle.audit.ensemble_runs import random_rows, uneven_plan
+from oracle.audit.plain_values import numbers_of
+from oracle.audit.randomness import Draws, Randomness
+from oracle.audit.recording import Place
+from oracle.audit.replays import Recorded, Replayed, World, record, replay
+from oracle.audit.table_runs import eager, random_cells
+from oracle.audit.trials import stream
+from oracle.audit.whole_checks import run_of
+from oracle.audit.whole_runs import Run
+from oracle.planning.classical.model import ClassicalPlan
+from oracle.planning.distribution.model import DistributionPlan
+from oracle.planning.ensemble.model import EnsemblePlan
+from oracle.planning.plan import BoxPlan, Plan
+from oracle.planning.statistics.model import StatisticsPlan, TablePlan
 from oracle.planning.stumps.model import StumpsPlan
-from oracle.predictors.base import Predictor, Trainer
-from oracle.predictors.kinds import new_trainer
-from oracle.predictors.sides import Geometry, Harvest
-from oracle.predictors.stumps import Stump, StumpsTrainer
+from oracle.predictors.base import NO_LABEL
+from oracle.predictors.distribution.base import AT
 
 __all__ = ["sensitivity"]
 
-_STEP = 3
-_KEYS = 4001
-
-Floats = NDArray[np.float64]
-Labels = NDArray[np.bool_]
 Seen = tuple[bool, str]
+Moved = Mapping[Place, tuple[float, float]]
+
+_BATCH: Final = 40
+_REPLACED: Final = 8
+"""Of so many queries one is exchanged for another, too."""
+
+_KINDS: Final = 32
+_STEP: Final = 3
+"""Of so many rounds of ensembles, which fit teachers again and again, the query of one is another one."""
+
+_SILENT, _BLANK, _QUANTILE = 0.08, 0.1, 0.3
+_CLASSES: Final = (3, 5)
+_MESSAGES: Final = 40
+_NEVER: Final = 1 << 30
+_ROUNDED: Final = 1e-12
+"""Of numbers near 1 that were not rounded alike."""
 
 
-def sensitivity(plan: BoxPlan, randomness: Randomness) -> Seen:
-    """One training row changes every depth by at most 1: else each answer tells twice as much as it is charged.
+class _Kind(NamedTuple):
+    """What a neighbour is: a training row more or less (round None), or a query more or less, or `records` of them."""
 
-    Of stumps this holds given the pair and the cut, which are chosen privately; there, one row must change the losses
-    that these are chosen by as the choice's proofs say. Where edges are learned it holds given these, and also of how
-    many rows the side that has the least got.
+    round: int | None = None
+    records: int = 1
+
+
+def sensitivity(plan: Plan, randomness: Randomness) -> Seen:
+    """One record moves inputs of mechanisms as far, and where, its epsilon is charged for: else it pays too little.
+
+    All mechanisms' outputs are frozen, and the record is taken away or put there: every training row, and every query
+    that is protected, through re-arms and ends of phases. Nothing else that is told may follow from it.
     """
-    if not isinstance(plan, StumpsPlan):
-        most = _of_box(plan, randomness.secret(0))
-        return most <= 1, f"one row changes a depth by {most} at most"
-    most, least, cut = 0, 0, 0
-    for number, share in enumerate((0.3, 0.5, 0.7)):
-        values, labels = _noisy_rows(plan.declared, share, randomness.words(number, plan.declared))
-        counts = _counts(labels)
-        for row in range(0, plan.declared, _STEP):
-            order = np.append(np.delete(np.arange(plan.declared), row), row)
-            pair = values[order], labels[order]
-            for upward, count in product((True, False), counts):
-                most = max(most, _of_stump(plan, randomness.secret(number), *pair, Stump(0, upward), count))
-            least = max(least, _of_least_losses(*pair))
-            cut = max(cut, _of_cut_losses(*pair))
-    says = f"one row changes a depth by {most} at most, losses of pairs by 0 to {least}, losses of cuts within {cut}"
-    return most <= 1 and least <= 1 and cut <= 2, says  # noqa: PLR2004 -- as `cut_losses` proves
+    rows = queries = 0
+    shown: dict[str, float] = {}
+    for number, world in enumerate(_worlds(plan, randomness)):
+        run = record(world, _cuts(world))
+        for kind, other in _neighbours(world, Draws(randomness, number)):
+            found = replay(run, other, kind.round)
+            wrong = found.wrong or _excess(world.plan, found.moved, kind) or _outlives(run, found, kind)
+            if wrong is not None:
+                whose = "a row" if kind.round is None else f"the query of round {kind.round}"
+                return False, f"run {number}: without or with {whose}: {wrong}"
+            rows, queries = rows + (kind.round is None), queries + (kind.round is not None)
+            for place, (low, high) in found.moved.items():
+                shown[place.mechanism] = max(shown.get(place.mechanism, 0.0), -low, high)
+    moved = ", ".join(f"{name} {most:.3g}" for name, most in sorted(shown.items()))
+    return bool(shown), f"{rows} rows and {queries} queries moved no input further than is declared: {moved} at most"
 
 
-def _of_box(plan: BoxPlan, secret: bytes) -> int:
-    values, labels = rows(plan)
-    edges = None
-    if plan.scale is not UNSET:
-        trainer = new_trainer(plan, secret)
-        trainer.add(values[:, None], labels)
-        edges = trainer.finish().export()["edges"].astype(np.uint64)
-
-    def points(there: Floats, marks: Labels) -> tuple[Floats, int]:
-        if edges is None:
-            return _points(new_trainer(plan, secret), there, marks), 0
-        return _assigned(plan, secret, edges, there[marks], np.flatnonzero(marks).astype(np.uint64))
-
-    whole, held = points(values, labels)
-    most = 0
-    for row in range(0, plan.declared, _STEP):
-        there, marks = values.copy(), labels.copy()
-        there[row], marks[row] = 0.0, False
-        others, fewer = points(there, marks)
-        most = max(most, _apart(whole, others), abs(held - fewer))
-    return most
+def _excess(plan: Plan, moved: Moved, kind: _Kind) -> str | None:
+    """Return what of a record shows further, or elsewhere, than is charged for, if anything."""
+    for place, (low, high) in moved.items():
+        most = kind.records * _declared(plan, place) * (1.0 + _ROUNDED)
+        if max(-low, high) > most or (place.mechanism == "stopper" and high - low > most):
+            return f"{place.mechanism}: an input moves by {max(-low, high):.4g}, and {most:.4g} is declared"
+    if kind.round is None:
+        return _row_elsewhere(plan, moved)
+    if isinstance(plan, EnsemblePlan):
+        return _ensemble_elsewhere(moved, kind)
+    if isinstance(plan, BoxPlan):
+        return _box_elsewhere(plan, moved, kind)
+    return "a query is used" if moved else None  # of classical learners, whose answers follow from what they learned
 
 
-def _assigned(
-    plan: BoxPlan, secret: bytes, edges: NDArray[np.uint64], values: Floats, records: NDArray[np.uint64]
-) -> tuple[Floats, int]:
-    """Return what the sides get by given edges, and how many of its outermost rows the one with the least of these."""
-    addresses, geometry = Addresses(PhaseKey(secret), plan.width), Geometry(plan, edges=edges)
-    features = values[:, None] + 0.0
-    hashes = addresses.hashes(features, np.ones(len(values), dtype=np.bool_))
-    keys, harvest = geometry.keys(features), Harvest(plan, geometry, plan.phases[0])
-    sides = geometry.assign(addresses, keys, records, hashes)
-    harvest.give(keys, records, sides)
-    held = []
-    for side, mine in enumerate(keys):
-        positions = geometry.positions(addresses, mine, side, records, hashes)
-        counted = Outermost(positions, plan.phases[0].start.points)
-        counted.count(positions, sides == side)
-        held.append(counted.held)
-    return np.stack(harvest.slices(addresses)).astype(np.float64), min(held)
+def _declared(plan: Plan, place: Place) -> float:
+    """Return by how much a record may move an input."""
+    if place.mechanism == "bit":  # in units of D: D coordinates move by 1/n each, times at most 1
+        return 1.0 / plan.declared
+    if place.mechanism != "choice":
+        return 1.0
+    if isinstance(plan, StumpsPlan):
+        selection = plan.selection
+        costs = ((selection.epsilon, selection.scale), (selection.cut_epsilon, selection.cut_scale))
+        epsilon, scale = costs[place.instance[0]]
+        return epsilon / scale
+    return float(plan.spread) if isinstance(plan, ClassicalPlan) else 2.0
 
 
-def _noisy_rows(count: int, share: float, words: NDArray[np.uint64]) -> tuple[Floats, Labels]:
-    """Return values with ties, and labels of a cut of which every eighth is wrong."""
-    values = np.round(np.linspace(-0.9, 0.9, count), 2)
-    return values, (values > 1.8 * share - 0.9) ^ (words[:, 0] % np.uint64(8) == 0)
+def _row_elsewhere(plan: Plan, moved: Moved) -> str | None:
+    """A training row shows before the first round, in its start instances, and nowhere else."""
+    most: dict[str, float] = {"choice": math.inf, "margin": math.inf}
+    first: Callable[[Place], bool] = lambda _place: True  # noqa: E731 -- one of these is chosen
+    if isinstance(plan, BoxPlan):
+        most |= {"depth": _instances(plan)}
+        first = lambda place: place.mechanism != "depth" or (place.instance[0], place.instance[2]) == (1, 0)  # noqa: E731
+    elif isinstance(plan, EnsemblePlan):
+        most |= {"question": 1, "count": 1}
+        first = lambda place: place.instance == ((1,) if place.mechanism == "question" else (0,))  # noqa: E731
+    elif isinstance(plan, ClassicalPlan):
+        most |= {"choice": plan.choices}
+    else:
+        most |= {"question": 1, "bit": 1, "count": len(plan.start) if isinstance(plan, StatisticsPlan) else 0}
+    shown = _counted(moved)
+    for name, count in shown.items():
+        if count > most.get(name, 0):
+            return f"{name}: it shows in {count} of these"
+    late = [place for place in moved if place.mechanism != "margin" and not first(place)]
+    return f"{late[0].mechanism} {late[0].instance}: it shows behind its first life" if late else None
 
 
-def _counts(labels: Labels) -> tuple[int, ...]:
-    """Return numbers of records labelled 1 that may be chosen: none, few, about the true one, all."""
-    there = int(np.count_nonzero(labels))
-    return 0, 3, there - 5, there, len(labels) - 1
+def _instances(plan: BoxPlan) -> int:
+    """Return in how many sides of a phase a record may be."""
+    return len(plan.sides) if plan.slicing == "sequential" else 1
 
 
-class _Given(StumpsTrainer):
-    """Trains with a pair and a number of records labelled 1 that were chosen before."""
-
-    def given(self, stump: Stump, count: int) -> "_Given":
-        self._stump, self._cut = stump, count
-        return self
-
-    def _choose(self, labels: Labels, words: NDArray[np.uint64]) -> Stump:  # noqa: ARG002 -- chosen before
-        return self._stump
-
-    def _count(self, ranked: Labels, words: NDArray[np.uint64]) -> int:  # noqa: ARG002
-        return min(self._cut, len(ranked))
+def _counted(moved: Moved) -> dict[str, int]:
+    names = [place.mechanism for place in moved]
+    return {name: names.count(name) for name in names}
 
 
-def _of_stump(plan: StumpsPlan, secret: bytes, values: Floats, labels: Labels, stump: Stump, count: int) -> int:  # noqa: PLR0913, PLR0917 -- what a game is made of
-    """Return by how much the last row changes a depth, given pair and number."""
-    whole = _points(_Given(plan, secret).given(stump, count), values, labels)
-    fewer = msgspec.structs.replace(plan, declared=plan.declared - 1)
-    return _apart(whole, _points(_Given(fewer, secret).given(stump, count), values[:-1], labels[:-1]))
+def _box_elsewhere(plan: BoxPlan, moved: Moved, kind: _Kind) -> str | None:
+    """A query is a bit of one Stopper, and perhaps in the side's next life; or in start instances of the next phase."""
+    phase = _phase_of(plan, kind)
+    stoppers = [place.instance for place in moved if place.mechanism == "stopper"]
+    again = [place.instance for place in moved if place.mechanism == "depth" and place.instance[0] == phase]
+    later = [place.instance for place in moved if place.mechanism == "depth" and place.instance[0] != phase]
+    if {place.mechanism for place in moved} - {"stopper", "depth"}:
+        return "it shows in another mechanism"
+    if len(stoppers) > kind.records or any(one[0] != phase for one in stoppers):
+        return f"stopper: it shows in {stoppers}"
+    lives = {one[1]: one[2] for one in stoppers}
+    alike = kind.records > 1 and not stoppers  # two queries, of which one Stopper counts either
+    none = 0 if alike else math.inf
+    if len(again) > len(stoppers) + alike or any(one[2] <= lives.get(one[1], none) for one in again):
+        return f"depth: it shows in the lives {again} of its phase"
+    if any((one[0], one[2]) != (phase + 1, 0) for one in later):
+        return f"depth: it shows in {later}, it was in phase {phase}"
+    left = kind.records - len(stoppers)
+    if len(later) > left * _instances(plan):
+        return f"depth: it shows in {len(stoppers)} Stoppers and in {len(later)} sides of the next phase"
+    return None
 
 
-def _points(trainer: Trainer[Any, Predictor], values: Floats, labels: Labels) -> Floats:
-    trainer.add(values[:, None], labels)
-    points: Floats = trainer.finish().export()["points"].astype(np.float64)
-    return points
+def _ensemble_elsewhere(moved: Moved, kind: _Kind) -> str | None:
+    """A query is one bit of one Stopper, or in the teachers of one life; and it is counted in one block."""
+    shown = _counted(moved)
+    if shown.get("count", 0) > kind.records:
+        return "count: it shows in more than one block"
+    if shown.get("stopper", 0) + shown.get("question", 0) > kind.records:
+        return f"it shows in {shown.get('stopper', 0)} Stoppers, and in teachers of {shown.get('question', 0)} lives"
+    return None if shown.keys() <= {"count", "stopper", "question"} else "it shows in another mechanism"
 
 
-def _apart(points: Floats, others: Floats) -> int:
-    """Return the largest difference of depths that some query has among them, side by side."""
-    keys = np.linspace(-1.0, 1.0, _KEYS)
-    depths = [np.array([side.searchsorted(keys, side="right") for side in world]) for world in (points, others)]
-    return int(np.abs(depths[0] - depths[1]).max())
+def _phase_of(plan: Plan, kind: _Kind) -> int:
+    ends = np.cumsum([phase.rounds for phase in plan.phases])
+    return 1 + int(np.searchsorted(ends, kind.round or 0, side="right"))
 
 
-def _of_least_losses(values: Floats, labels: Labels) -> int:
-    """Return by how much the last row raises the losses of a feature's two directions; 2 if it lowers one."""
-    change = least_losses([values], labels) - least_losses([values[:-1]], labels[:-1])
-    return int(change.max()) if change.min() >= 0 else 2
+def _outlives(run: Recorded, found: Replayed, kind: _Kind) -> str | None:
+    """Return that a box's state still tells of a record when its last phase is over, if it does."""
+    plan = run.world.plan
+    if not isinstance(plan, BoxPlan):
+        return None
+    last = 1 if kind.round is None else _phase_of(plan, kind) + 1
+    if last >= len(plan.phases) or found.until <= plan.first_round(last + 1):
+        return None
+    return f"its state tells of it until round {found.until}, in phase {last + 1} or later"
 
 
-def _of_cut_losses(values: Floats, labels: Labels) -> int:
-    """Return how far apart the last row's changes of the cuts' losses are; beyond all records no cut has other ones."""
-    whole = cut_losses(labels[np.argsort(values, kind="stable")])
-    without = cut_losses(labels[:-1][np.argsort(values[:-1], kind="stable")])
-    change = whole - np.append(without, without[-1])
-    return int(change.max() - change.min())
+def _cuts(world: World) -> list[int]:
+    """Return where batches end: in between, and where phases do."""
+    ends = np.cumsum([min(phase.rounds, len(world.queries)) for phase in world.plan.phases])
+    return sorted({*ends[ends < len(world.queries)].tolist(), *range(0, len(world.queries), _BATCH)})
+
+
+def _neighbours(world: World, draws: Draws) -> Iterator[tuple[_Kind, World]]:
+    """Yield D' for every training row, and, where they are protected, for rounds."""
+    for row in _rows_of(world):
+        label = int(world.labels[row])
+        yield _Kind(), _with_row(world, row) if _counts_labels(world.plan) else _blanked(world, row, label)
+    if not world.plan.protects_queries:
+        return
+    there = np.flatnonzero(world.present)
+    step = _STEP if isinstance(world.plan, EnsemblePlan) else 1
+    for number in range(draws.below(step), len(world.present), step):
+        present = bool(world.present[number])
+        other = world.present.copy()
+        other[number] = not present
+        drawn = world.queries.copy()
+        drawn[number] = world.queries[there[draws.below(len(there))]]
+        yield _Kind(number), world._replace(present=other) if present else world._replace(present=other, queries=drawn)
+        if present and draws.below(_REPLACED) == 0:
+            yield _Kind(number, records=2), world._replace(queries=drawn)
+
+
+def _rows_of(world: World) -> list[int]:
+    """Return the rows to leave out: all; of a table the first, the last and one of many kinds, as each takes long."""
+    if not isinstance(world.plan, StatisticsPlan):
+        return list(range(len(world.rows)))
+    kinds = np.unique(np.column_stack([world.rows, world.labels]), axis=0, return_index=True)[1]
+    return sorted({0, len(world.rows) - 1, *kinds[:: -(-len(kinds) // _KINDS)].tolist()})
+
+
+def _counts_labels(plan: Plan) -> bool:
+    """Return whether a row labelled 0 is a record too, so that one that is not there has no label."""
+    return isinstance(plan, StumpsPlan) or (isinstance(plan, ClassicalPlan) and plan.concept == "stump")
+
+
+def _with_row(world: World, row: int) -> World:
+    """Return D and one row more, the last one, that says what another one does."""
+    rows, labels = (np.concatenate([part, part[row : row + 1]]) for part in (world.rows, world.labels))
+    return world._replace(plan=replace(world.plan, declared=world.plan.declared + 1), rows=rows, labels=labels)
+
+
+def _blanked(world: World, row: int, label: int) -> World:
+    """Return D without a row, which still has its number; or with it, where it is blanked."""
+    labels = world.labels.copy()
+    if isinstance(world.plan, EnsemblePlan):
+        labels[row] = NO_LABEL if label != NO_LABEL else row % len(world.plan.classes)
+    else:
+        labels[row] = not label
+    return world._replace(labels=labels)
+
+
+def _worlds(plan: Plan, randomness: Randomness) -> Iterator[World]:
+    """Yield the data of runs of the kind that a plan is of."""
+    draws = Draws(randomness, 1 << 16)
+    if isinstance(plan, TablePlan):
+        yield _table(plan, randomness, draws)
+    elif isinstance(plan, DistributionPlan):
+        yield from (_distribution(number, randomness, draws) for number in range(len(TYPES)))
+    elif isinstance(plan, EnsemblePlan):
+        yield from (_ensemble(number, randomness, draws) for number in range(len(_CLASSES)))
+    else:
+        yield _of_run(run_of(plan, draws, 0), randomness.secret(0))
+
+
+def _of_run(run: Run, secret: bytes) -> World:
+    features, declared = run.plan.features, run.plan.declared
+    rows = np.array([numbers_of(features, row) for row in run.rows[:declared]])
+    asked = [message for message in run.messages if message != ()]
+    queries = np.array([numbers_of(features, one) if one is not None else [0.0] * rows.shape[1] for one in asked])
+    there = np.array([one is not None for one in asked])
+    return World(run.plan, secret, rows, np.array(run.labels[:declared], dtype=np.bool_), queries, there)
+
+
+def _table(plan: TablePlan, randomness: Randomness, draws: Draws) -> World:
+    queries = stream(plan, _MESSAGES)
+    there = draws.uniform(plan.declared) >= _BLANK
+    return World(
+        eager(plan),
+        randomness.secret(0),
+        random_cells(plan, draws).astype(np.float64),
+        there,
+        queries,
+        draws.uniform(_MESSAGES) >= _SILENT,
+    )
+
+
+def _distribution(number: int, randomness: Randomness, draws: Draws) -> World:
+    plan = uneven_distribution(draws, TYPES[number])
+    values = [[row_of(plan.feature, draws.below(count_of(plan.feature)))] for _ in range(plan.declared + _MESSAGES)]
+    rows, asked = np.array(values[: plan.declared]), np.array(values[plan.declared :])
+    shares = np.where(draws.uniform(_MESSAGES) < _QUANTILE, draws.uniform(_MESSAGES), AT)
+    there = draws.uniform(plan.declared) >= _BLANK
+    queries = np.column_stack([asked, shares])
+    return World(plan, randomness.secret(number), rows, there, queries, draws.uniform(_MESSAGES) >= _SILENT)
+
+
+def _ensemble(number: int, randomness: Randomness, draws: Draws) -> World:
+    plan = uneven_plan(draws, _CLASSES[number], resting=number % 2 == 1)
+    phases = tuple(replace(phase, stopper=replace(phase.stopper, cap=_NEVER)) for phase in plan.phases)
+    plan = replace(plan, phases=phases)
+    rows, labels = random_rows(draws, plan.declared, len(plan.classes))
+    labels[draws.uniform(plan.declared) < _BLANK] = NO_LABEL
+    queries, _ = random_rows(draws, plan.rounds, len(plan.classes))
+    return World(plan, randomness.secret(number), rows, labels, queries, draws.uniform(plan.rounds) >= _SILENT)

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 
 from connectors.base import Deliveries, Delivery
 from oracle.audit.distribution_checks import ladder_draws, ladder_laws, ladder_plainly, ladder_proved
-from oracle.audit.ensemble_checks import one_draw, one_teacher, plainly, proved
+from oracle.audit.ensemble_checks import one_draw, plainly, proved
 from oracle.audit.exactness import exact_between, exact_levels, exact_stopper
 from oracle.audit.findings import Check
-from oracle.audit.learner_checks import key_let_go, mean_moves
+from oracle.audit.learner_checks import key_let_go, range_kept
 from oracle.audit.learners import LEARNERS
 from oracle.audit.plans import TARGETS, Target, small_plan
 from oracle.audit.randomness import Randomness
 from oracle.audit.sensitivity import sensitivity
-from oracle.audit.table_checks import count_moves, judged, ledger_tells, one_draw_each, paid_once
+from oracle.audit.table_checks import judged, ledger_tells, one_draw_each, paid_once
 from oracle.audit.trials import ask, stream, trained
 from oracle.audit.whole_checks import beside_plain
 from oracle.errors import StateError
@@ -118,16 +118,18 @@ def _outcome(shard: Shard, messages: Deliveries) -> Outcome:
 
 
 _PLAIN: Final = "answers are those of a plain re-implementation"
+_MOVES: Final = "one record moves inputs as declared"
 
 CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
     _PLAIN: beside_plain,
     "thresholds and noise are the plan's, exactly": exact_noise,
-    "one record moves a depth by one": sensitivity,
+    _MOVES: sensitivity,
     "one message, one round": no_deduplication,
 }
 """Of predictors with armed sides, by what must hold."""
 
 _ALL: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
+    _MOVES: sensitivity,
     "a restored state answers on as before": restored,
     "the genesis key is let go": key_let_go,
     "each message is a round": no_deduplication,
@@ -137,14 +139,12 @@ _TABLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
     "answers follow from the ledger": ledger_tells,
     "what is released has the plan's noise": judged,
     "paid answers are counted up to K": paid_once,
-    "one row moves a count by one": count_moves,
     **_ALL,
     "a draw serves once only": one_draw_each,
 }
 
 _ENSEMBLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
     _PLAIN: plainly,
-    "one record is in one teacher of one life": one_teacher,
     "its figures are the proof's": proved,
     **_ALL,
     "a draw serves once only": one_draw,
@@ -165,7 +165,7 @@ _LEARNER_CHECKS: Final[dict[str, dict[str, Callable[[Plan, Randomness], Seen]]]]
     },
     "bisection": {
         _PLAIN: beside_plain,
-        "one row moves the mean by 1/n": mean_moves,
+        "a row that is too large is refused": range_kept,
         **_ALL,
     },
     "statistics": _TABLE,
