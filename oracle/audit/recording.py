@@ -74,6 +74,14 @@ class Call(NamedTuple):
     given: Any
 
 
+class _Rows(NamedTuple):
+    """By how much the inputs of one use differ, and the first halves of their bits."""
+
+    place: Place
+    words: NDArray[np.uint64]
+    changes: Numbers
+
+
 class Tape:
     """Writes down the uses of mechanisms; or gives out what another one has written, and compares.
 
@@ -98,7 +106,7 @@ class Tape:
         self.moved: dict[Place, tuple[float, float]] = {}
         self.predictor = self.armed = self.decided = None
         self._before, self._free, self._next = before, free, 0
-        self._rows: list[tuple[Place, NDArray[np.uint64], Numbers]] = []
+        self._rows: list[_Rows] = []
 
     def finish(self) -> None:
         """Make sure that all uses came, and look at the inputs that counted.
@@ -110,14 +118,22 @@ class Tape:
         """
         if self._before is not None and self._next < len(self._before):
             raise Divergence(f"{self._before[self._next].place.mechanism}: not asked what it was asked before")
-        if not any(changes.any() for _, _, changes in self._rows):
+        whose: dict[tuple[Any, ...], list[_Rows]] = {}
+        for rows in reversed(self._rows):
+            whose.setdefault((rows.place.mechanism, rows.place.instance[:-1]), []).append(rows)
+        for its in whose.values():
+            self._count_last(its)
+
+    def _count_last(self, newest: Sequence["_Rows"]) -> None:
+        """Take the changes of one mechanism, of all lives of a side, by the newest use of each row's bits."""
+        if not any(rows.changes.any() for rows in newest):
             return
-        words, changes = (np.concatenate([row[part] for row in reversed(self._rows)]) for part in (1, 2))
-        uses = np.repeat(np.arange(len(self._rows))[::-1], [len(row[2]) for row in reversed(self._rows)])
-        last = np.unique(words, return_index=True)[1]
+        uses = np.repeat(np.arange(len(newest)), [len(rows.changes) for rows in newest])
+        changes = np.concatenate([rows.changes for rows in newest])
+        last = np.unique(np.concatenate([rows.words for rows in newest]), return_index=True)[1]
         for row in last[changes[last] != 0].tolist():
             change = float(changes[row])
-            self._move(self._rows[uses[row]][0], min(change, 0.0), max(change, 0.0))
+            self._move(newest[uses[row]].place, min(change, 0.0), max(change, 0.0))
 
     def heard(
         self,
@@ -148,7 +164,7 @@ class Tape:
             raise Divergence(f"{mechanism}: its noise is another one")
         if len(same):
             counted = same if mechanism != "stopper" or self.decided is None else same & self.decided
-            self._rows.append((call.place, call.words[counted, 0], (inputs - before.inputs)[counted]))
+            self._rows.append(_Rows(call.place, call.words[counted, 0], (inputs - before.inputs)[counted]))
         else:
             parted = _summed if mechanism == "count" else _parted
             self._move(call.place, 0.0, parted(before.inputs, inputs))

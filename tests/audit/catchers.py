@@ -68,9 +68,13 @@ CATCHERS: Final[dict[str, tuple[Catcher, ...]]] = {
     "thresholds too close": (Catcher("structure", _BOX, "thresholds and noise are the plan's, exactly"),),
     "a query in two places": (
         Catcher("structure", _ONE_SIDE, _BESIDE),
+        Catcher("structure", _ONE_SIDE, _MOVES),
         Catcher("structure", "boxes, sequential", _BESIDE),
     ),
-    "noise that follows earlier data": (Catcher("structure", _ONE_SIDE, _BESIDE),),
+    "noise that follows earlier data": (
+        Catcher("structure", _ONE_SIDE, _BESIDE),
+        Catcher("structure", _ONE_SIDE, _MOVES),
+    ),
     "noise of the query alone": (Catcher("structure", _ONE_SIDE, _BESIDE),),
     "early exit": (Catcher("time", "a batch of 64", "", games=17),),
     "one answer by id": (Catcher("structure", _ONE_SIDE, "one message, one round"),),
@@ -102,8 +106,14 @@ CATCHERS: Final[dict[str, tuple[Catcher, ...]]] = {
         Catcher("structure", _ONE_SIDE, _BESIDE),
         Catcher("structure", "classical stump", _BESIDE),
     ),
-    "mediums twice in a side": (Catcher("structure", _ONE_SIDE, _BESIDE),),
-    "mediums kept over a life": (Catcher("structure", "stumps", _BESIDE),),
+    "mediums twice in a side": (
+        Catcher("structure", _ONE_SIDE, _BESIDE),
+        Catcher("structure", _ONE_SIDE, _MOVES),
+    ),
+    "mediums kept over a life": (
+        Catcher("structure", "stumps", _BESIDE),
+        Catcher("structure", _ONE_SIDE, _MOVES),
+    ),
     "mediums forgotten between batches": (Catcher("structure", _BOX, _BESIDE),),
     "a value told with a free answer": (
         Catcher("structure", "statistics, complete", "answers follow from the ledger"),
@@ -178,7 +188,7 @@ CATCHERS: Final[dict[str, tuple[Catcher, ...]]] = {
     "K of a plan short": (Catcher("structure", "ensemble", "its figures are the proof's"),),
     "half the noise after a re-arm": (_PLAINLY,),
     "thresholds of true counts": (_PLAINLY,),
-    "paid queries kept": (_PLAINLY,),
+    "paid queries kept": (_PLAINLY, Catcher("structure", "ensemble", _MOVES)),
     "slots of queries": (Catcher("structure", "ensemble", _MOVES),),
     "a Stopper not reset": (_PLAINLY,),
     "a life without end": (_PLAINLY,),
@@ -202,7 +212,7 @@ CATCHERS: Final[dict[str, tuple[Catcher, ...]]] = {
     "true counts paid for": (_LADDER,),
     "one threshold not paid for": (Catcher("structure", "distribution", "its figures are the proof's"),),
     "a threshold open again after a restart": (_LADDER,),
-    "a row that counts twice": (_LADDER,),
+    "a row that counts twice": (_LADDER, Catcher("structure", "distribution", _MOVES)),
     "blanked rows counted": (_LADDER,),
     "comparisons forgotten after a restart": (_LADDER,),
 }
