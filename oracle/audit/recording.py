@@ -23,6 +23,7 @@ from oracle.mechanisms.thresholds.stopper import Stopper
 from oracle.predictors import classical, stumps
 from oracle.predictors.base import Predictor
 from oracle.predictors.ensemble import control, trainer
+from oracle.predictors.ensemble import predictor as ensemble
 from oracle.predictors.ensemble.predictor import Ensemble
 from oracle.predictors.rectangles import RectanglesPERP
 from oracle.predictors.statistics import start
@@ -48,7 +49,7 @@ class Place(NamedTuple):
     """Where a record may show.
 
     Attributes:
-        mechanism: "depth", "stopper", "question", "bit", "choice" or "count".
+        mechanism: "depth", "stopper", "question", "bit", "choice" or "count"; "teacher" of an ensemble's.
         instance: Which one: of a side's lives (phase, side, round that it was armed in), of an ensemble's (its number).
     """
 
@@ -162,13 +163,29 @@ class Tape:
         same = (before.words == call.words).all(axis=1)
         if np.count_nonzero(~same) > self._free:
             raise Divergence(f"{mechanism}: its noise is another one")
-        if len(same):
+        if mechanism not in {"choice", "count"}:
             counted = same if mechanism != "stopper" or self.decided is None else same & self.decided
             self._rows.append(_Rows(call.place, call.words[counted, 0], (inputs - before.inputs)[counted]))
         else:
             parted = _summed if mechanism == "count" else _parted
             self._move(call.place, 0.0, parted(before.inputs, inputs))
         return before.given if same.all() else _merged(before.given, live(), same)
+
+    def fitted(self, life: int, rows: tuple[Numbers, Numbers, Numbers]) -> None:
+        """Hear what teachers are fitted to, which is no mechanism: how many teachers have other rows is what moves.
+
+        Raises:
+            Divergence: None were fitted here before.
+        """
+        call = Call(Place("teacher", (life,)), (), _NO_WORDS, rows, None)
+        if self._before is None:
+            self.calls.append(call)
+            return
+        before = self._before[self._next] if self._next < len(self._before) else None
+        self._next += 1
+        if before is None or before.place != call.place:
+            raise Divergence("teacher: fitted at another moment")
+        self._move(call.place, 0.0, float(_other_teachers(before.inputs, rows)))
 
     def _move(self, place: Place, low: float, high: float) -> None:
         if low or high:
@@ -197,6 +214,18 @@ def _merged(before: Any, now: Any, same: NDArray[np.bool_]) -> Any:  # noqa: ANN
         )
         return replace(before, outcomes=outcomes, values=values)
     return np.where(same, before, now)
+
+
+def _other_teachers(before: Any, now: Any) -> int:  # noqa: ANN401 -- features, labels and owners
+    """Return how many teachers have other rows than before."""
+    owners = np.union1d(before[2], now[2]).tolist()
+    return sum(
+        any(
+            not np.array_equal(old[before[2] == owner], new[now[2] == owner])
+            for old, new in zip(before, now, strict=True)
+        )
+        for owner in owners
+    )
 
 
 def _summed(before: Numbers, now: Numbers) -> float:
@@ -264,6 +293,13 @@ def listening(tape: Tape) -> Iterator[None]:
     released of the points of boxes is compared by its caller, as noise and sum are plain numbers there.
     """
     places = [*_of_sides(tape), *_of_questions(tape), *_of_choices(tape)]
+    fitting = vars(ensemble)["Fitting"]
+
+    def heard_fitting(plan: Any, rows: Any, life: int) -> Any:  # noqa: ANN401
+        tape.fitted(life + 1, rows)
+        return fitting(plan, rows, life)
+
+    places.append((ensemble, "Fitting", heard_fitting))
     places += [(module, "sample", _noise(tape, vars(module)["sample"])) for module in (start, trainer, control)]
     real = [getattr(holder, name) for holder, name, _ in places]
     for holder, name, heard in places:

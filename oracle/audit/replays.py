@@ -12,10 +12,13 @@ from oracle.planning.plan import Plan
 from oracle.predictors.base import Answers, Predictor, StateArrays
 from oracle.predictors.kinds import new_trainer, points_beyond, restore_predictor
 
-__all__ = ["MARGIN", "Recorded", "Replayed", "World", "record", "replay"]
+__all__ = ["MARGIN", "MEAN", "Recorded", "Replayed", "World", "record", "replay"]
 
 MARGIN: Final = Place("margin", ())
 """What is released of the points of boxes, or of the rarest class: noise and all, as that is the same in both runs."""
+
+MEAN: Final = Place("mean", ())
+"""The vector that bits are asked about, each coordinate of which a row may move."""
 
 
 class World(NamedTuple):
@@ -135,6 +138,9 @@ def _replayed(run: Recorded, world: World, changed: int | None, moved: dict[Plac
         if margin is not None and run.margin is not None and margin != run.margin:
             moved[MARGIN] = min(0.0, margin - run.margin), max(0.0, margin - run.margin)
         state = predictor.export()
+        if "database" in state:
+            change = float(np.abs(np.subtract(state["database"], run.states[0]["database"])).max())
+            moved |= {MEAN: (0.0, change)} if change else {}
         if _equal(state, run.states[0]):
             return 0
         if world.plan is not run.world.plan:  # it declares one row more

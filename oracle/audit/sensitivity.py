@@ -2,7 +2,7 @@
 
 A run on D is recorded, and replayed with all outputs of mechanisms frozen on neighbours of D: for every training row,
 and, where queries are protected, for every round, whose query is taken away, put there, or exchanged. (Of ensembles
-every third round, of statistics some 30 kinds of rows: more would take long.) Batches end in between, states are
+every fourth round, of statistics some 30 kinds of rows: more would take long.) Batches end in between, states are
 restored there, sides are armed again and phases end, by plans in which no two numbers are equal
 (`oracle.audit.uneven_runs`).
 
@@ -19,7 +19,7 @@ what it makes of them.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -36,6 +36,7 @@ from oracle.audit.table_runs import eager, random_cells
 from oracle.audit.trials import stream
 from oracle.audit.whole_checks import run_of
 from oracle.audit.whole_runs import Run
+from oracle.planning.bisection.model import BisectionPlan
 from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.distribution.model import DistributionPlan
 from oracle.planning.ensemble.model import EnsemblePlan
@@ -55,7 +56,7 @@ _REPLACED: Final = 8
 """Of so many queries one is exchanged for another, too."""
 
 _KINDS: Final = 32
-_STEP: Final = 3
+_STEP: Final = 4
 """Of so many rounds of ensembles, which fit teachers again and again, the query of one is another one."""
 
 _SILENT, _BLANK, _QUANTILE = 0.08, 0.1, 0.3
@@ -93,7 +94,9 @@ def sensitivity(plan: Plan, randomness: Randomness) -> Seen:
             for place, (low, high) in found.moved.items():
                 shown[place.mechanism] = max(shown.get(place.mechanism, 0.0), -low, high)
     moved = ", ".join(f"{name} {most:.3g}" for name, most in sorted(shown.items()))
-    return bool(shown), f"{rows} rows and {queries} queries moved no input further than is declared: {moved} at most"
+    if not shown:
+        return False, "no record moves any input: nothing is learned, or nothing was seen"
+    return True, f"{rows} rows and {queries} queries moved no input further than is declared: {moved} at most"
 
 
 def _excess(plan: Plan, moved: Moved, kind: _Kind) -> str | None:
@@ -113,7 +116,7 @@ def _excess(plan: Plan, moved: Moved, kind: _Kind) -> str | None:
 
 def _declared(plan: Plan, place: Place) -> float:
     """Return by how much a record may move an input."""
-    if place.mechanism == "bit":  # in units of D: D coordinates move by 1/n each, times at most 1
+    if place.mechanism in {"bit", "mean"}:  # in units of D: D coordinates move by 1/n each, times at most 1
         return 1.0 / plan.declared
     if place.mechanism != "choice":
         return 1.0
@@ -127,24 +130,27 @@ def _declared(plan: Plan, place: Place) -> float:
 
 def _row_elsewhere(plan: Plan, moved: Moved) -> str | None:
     """A training row shows before the first round, in its start instances, and nowhere else."""
-    most: dict[str, float] = {"choice": math.inf, "margin": math.inf}
-    first: Callable[[Place], bool] = lambda _place: True  # noqa: E731 -- one of these is chosen
+    most: dict[str, float] = {"choice": math.inf, "margin": 1, "question": 1}
     if isinstance(plan, BoxPlan):
         most |= {"depth": _instances(plan)}
-        first = lambda place: place.mechanism != "depth" or (place.instance[0], place.instance[2]) == (1, 0)  # noqa: E731
     elif isinstance(plan, EnsemblePlan):
-        most |= {"question": 1, "count": 1}
-        first = lambda place: place.instance == ((1,) if place.mechanism == "question" else (0,))  # noqa: E731
+        most |= {"count": 1, "teacher": 1}
     elif isinstance(plan, ClassicalPlan):
         most |= {"choice": plan.choices}
     else:
-        most |= {"question": 1, "bit": 1, "count": len(plan.start) if isinstance(plan, StatisticsPlan) else 0}
-    shown = _counted(moved)
-    for name, count in shown.items():
+        most |= {"bit": 1, "mean": 1, "count": len(plan.start) if isinstance(plan, StatisticsPlan) else 0}
+    for name, count in _counted(moved).items():
         if count > most.get(name, 0):
             return f"{name}: it shows in {count} of these"
-    late = [place for place in moved if place.mechanism != "margin" and not first(place)]
+    late = [place for place in moved if _is_late(plan, place)]
     return f"{late[0].mechanism} {late[0].instance}: it shows behind its first life" if late else None
+
+
+def _is_late(plan: Plan, place: Place) -> bool:
+    """Return whether a training row shows where none may any more."""
+    if isinstance(plan, EnsemblePlan):
+        return place.instance != ((0,) if place.mechanism == "count" else (1,)) and place.mechanism != "margin"
+    return place.mechanism == "depth" and (place.instance[0], place.instance[2]) != (1, 0)
 
 
 def _instances(plan: BoxPlan) -> int:
@@ -185,9 +191,10 @@ def _ensemble_elsewhere(moved: Moved, kind: _Kind) -> str | None:
     shown = _counted(moved)
     if shown.get("count", 0) > kind.records:
         return "count: it shows in more than one block"
-    if shown.get("stopper", 0) + shown.get("question", 0) > kind.records:
-        return f"it shows in {shown.get('stopper', 0)} Stoppers, and in teachers of {shown.get('question', 0)} lives"
-    return None if shown.keys() <= {"count", "stopper", "question"} else "it shows in another mechanism"
+    lives = {place.instance for place in moved if place.mechanism in {"question", "teacher"}}
+    if shown.get("stopper", 0) + len(lives) > kind.records:
+        return f"it shows in {shown.get('stopper', 0)} Stoppers, and in teachers of {len(lives)} lives"
+    return None if shown.keys() <= {"count", "stopper", "question", "teacher"} else "it shows in another mechanism"
 
 
 def _phase_of(plan: Plan, kind: _Kind) -> int:
@@ -280,7 +287,11 @@ def _of_run(run: Run, secret: bytes) -> World:
     asked = [message for message in run.messages if message != ()]
     queries = np.array([numbers_of(features, one) if one is not None else [0.0] * rows.shape[1] for one in asked])
     there = np.array([one is not None for one in asked])
-    return World(run.plan, secret, rows, np.array(run.labels[:declared], dtype=np.bool_), queries, there)
+    labels = np.array(run.labels[:declared], dtype=np.bool_)
+    if isinstance(run.plan, BisectionPlan):  # rows, and queries, that move as much as any may
+        rows[::4] = rows[-1] = queries[::4] = 1.0
+        labels[-1] = True
+    return World(run.plan, secret, rows, labels, queries, there)
 
 
 def _table(plan: TablePlan, randomness: Randomness, draws: Draws) -> World:

@@ -99,7 +99,7 @@ def test_real_mechanisms_are_back_when_a_tape_has_listened():
             vars(BetweenThresholds)["answers"],
             vars(Stopper)["halts"],
             vars(PaidQuestions)["ask"],
-            stripes.choose_exactly,
+            vars(stripes)["choose_exactly"],
         )
 
     before = real()
