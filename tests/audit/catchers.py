@@ -110,10 +110,7 @@ CATCHERS: Final[dict[str, tuple[Catcher, ...]]] = {
         Catcher("structure", _ONE_SIDE, _BESIDE),
         Catcher("structure", _ONE_SIDE, _MOVES),
     ),
-    "mediums kept over a life": (
-        Catcher("structure", "stumps", _BESIDE),
-        Catcher("structure", _ONE_SIDE, _MOVES),
-    ),
+    "mediums kept over a life": (Catcher("structure", "stumps", _BESIDE),),
     "mediums forgotten between batches": (Catcher("structure", _BOX, _BESIDE),),
     "a value told with a free answer": (
         Catcher("structure", "statistics, complete", "answers follow from the ledger"),
