@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from oracle.errors import PlanError, RefusedError
 from oracle.planning.classical.model import ClassicalModel
@@ -94,7 +95,13 @@ def verify_plan(plan: Plan) -> None:
         _profile(plan).verify(plan)
     except PlanError:
         raise
-    except (RefusedError, ArithmeticError, ValueError, IndexError) as exc:  # of numbers that no planner makes
+    except (
+        RefusedError,
+        ArithmeticError,
+        ValueError,
+        IndexError,
+        MemoryError,
+    ) as exc:  # of numbers that no planner makes
         raise PlanError(f"plan: a figure is outside what its formulas are about: {exc}") from exc
 
 
@@ -107,6 +114,8 @@ def _check_form(plan: Plan) -> None:
     bound = f"from 1 to {plan.declared}, the declared ones"
     figures.append(("examples", plan.examples, 1 <= plan.examples <= plan.declared, bound))
     figures.append(("delta", plan.delta, plan.delta >= 0.0, "at least 0"))
+    if plan.at_most is not UNSET:
+        figures.append(("at_most", plan.at_most, plan.at_most >= 1, "at least 1"))
     for index, phase in enumerate(plan.phases):
         figures.append((f"phases[{index}].rounds", phase.rounds, phase.rounds >= 1, "at least 1"))
         figures.append((f"phases[{index}].delta", phase.delta, 0.0 <= phase.delta <= 1.0, "from 0 to 1"))

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from oracle.errors import InputError, PlanError
-from oracle.planning.boxes.tight import side_names
+from oracle.planning.boxes.model import side_names
 from oracle.planning.ensemble.model import EnsembleModel
 from oracle.planning.kinds import KINDS
 from oracle.planning.model import Model

@@ -20,7 +20,7 @@ from oracle.mechanisms.choice.exponential import CHOICE_WORDS, choose
 from oracle.mechanisms.choice.stumps import cut_losses, least_losses, ranking
 from oracle.mechanisms.noise.tables import sample
 from oracle.mechanisms.orders import Keys
-from oracle.planning.boxes.tight import side_names
+from oracle.planning.boxes.model import side_names
 from oracle.planning.stumps.model import StumpsPlan
 from oracle.predictors.base import Answers, PublicFacts, StateArrays, Trainer
 from oracle.predictors.rectangles import RectanglesPERP

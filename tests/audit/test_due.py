@@ -22,14 +22,17 @@ from oracle.audit.due.plan import audit_plan
 from oracle.audit.due.state import audit_state
 from oracle.audit.ensembles import counted_plan
 from oracle.audit.plans import TARGETS, small_plan
+from oracle.cli.audit import own
 from oracle.cli.main import app
 from oracle.cli.states import newest_snapshot, state_plan
 from oracle.errors import InputError, PlanError
 from oracle.mechanisms.noise.tables import edges
 from oracle.mechanisms.thresholds import paid as questions
 from oracle.planning.attributes import Attribute
+from oracle.planning.boxes.model import side_names
 from oracle.planning.distribution.model import DistributionPlan
-from oracle.planning.kinds import KINDS
+from oracle.planning.ensemble.model import EnsemblePlan
+from oracle.planning.kinds import KINDS, decode_plan
 from oracle.planning.model import Feature
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.planner import plan_sufficient, verify_plan
@@ -152,6 +155,55 @@ def test_what_was_trusted_is_derived_now():
             verify_plan(_with(plan, kind, **changes))
 
 
+_replaced = msgspec.structs.replace
+
+
+def test_what_decides_who_is_shown_a_record_is_bounded():
+    """Sides, coins, ranks and stripes that run, whatever is said of them: each is refused, by both accountants."""
+    boxes, stumps = small_plan(TARGETS[2], 4.0, 0.01), small_plan(TARGETS[4], 4.0, 0.01)
+    assert boxes.scale is not msgspec.UNSET
+    assert boxes.check is not msgspec.UNSET
+    features = tuple(Feature(name=f"x{number}", bounds=(0.0, 1.0)) for number in range(513))
+    many = side_names(_replaced(boxes, features=features))
+    for plan, message in (
+        (_replaced(boxes, check=_replaced(boxes.check, stripe=-5)), r"check\.stripe = -5: must be at least 0"),
+        (_replaced(boxes, scale=_replaced(boxes.scale, rank=0)), r"scale\.rank = 0: must be at least 1"),
+        (_replaced(boxes, features=features, sides=many), r"sides = '1026 names': must be .*, from 1 to 1024"),
+        (_replaced(boxes, sides=("b:lower", *boxes.sides[1:])), r"sides = '2 names': must be those of the features"),
+        (_replaced(boxes, coin=1.0), r"coin = 1\.0: must be from 0 to below 1"),
+        (_with(boxes, "start", low=0), r"start = .*: must be 0 < low <= high <= points"),
+        (_with(boxes, "rearmed", high=boxes.phases[0].rearmed.points + 1), r"rearmed = .*: must be 0 < low"),
+        (_replaced(stumps, sides=("a:lower", "a:upper")), r"sides = .*: must be one: what Theorem 10 is about"),
+        (_replaced(stumps, check=boxes.check), r"check = .*: must be left out"),
+    ):
+        with pytest.raises(PlanError, match=message):
+            verify_plan(plan)
+    for short in (
+        _replaced(boxes, check=_replaced(boxes.check, stripe=-5)),
+        _replaced(boxes, scale=_replaced(boxes.scale, rank=0)),
+    ):
+        assert _short(short)
+
+
+def test_a_classical_box_without_a_coin_shows_each_row_to_all_sides():
+    """Whatever its slicing is called: the second accountant wants a choice for each side too."""
+    plan = _model("classical", slicing="faces")
+    assert _short(plan) == []
+    assert any("choices that one row is shown to: 1 of 4 due" in found for found in _short(_replaced(plan, coin=0.0)))
+
+
+def test_what_a_plan_says_beside_what_runs_is_refused():
+    """An ensemble's Stopper has one law only; and of a person no row is used less often than once."""
+    plan = _plan("ensemble")
+    assert isinstance(plan, EnsemblePlan)
+    first = plan.phases[0]
+    other = _replaced(first, stopper=_replaced(first.stopper, law="laplace"))
+    with pytest.raises(PlanError, match=r"stopper\.law = 'laplace': must be left out"):
+        verify_plan(_replaced(plan, phases=(other, *plan.phases[1:])))
+    with pytest.raises(PlanError, match=r"at_most = 0: must be at least 1"):
+        verify_plan(_replaced(_plan("distribution"), at_most=0))
+
+
 def test_the_game_is_the_exact_one():
     """Played, "above" reaches what value iteration proves, and "between" less than Theorem 26 and more than one way."""
     for slope, paid, epsilon in ((0.5, 1, 1.0), (0.5, 3, 1.5), (0.0499, 10, 1.0)):
@@ -211,6 +263,31 @@ def test_the_command_audits_a_plan(tmp_path):
     assert (folder / "audit.html").read_text().count("FAILS") >= 2
 
 
+_NO_PLANS: tuple[tuple[str, str, object], ...] = (
+    ("boxes, faces", "phases.0.stopper.cap", 10**13),
+    ("boxes, faces", "phases", []),
+    ("ensemble", "teacher_rows", 0),
+    ("distribution", "features", []),
+    ("distribution", "declared", 0),
+    ("statistics", "noise.slope", 1e-300),
+    ("bisection", "phases", []),
+)
+
+
+@pytest.mark.parametrize(("name", "field", "value"), _NO_PLANS)
+def test_figures_that_no_plan_has_are_findings(name, field, value):
+    """Nobody's plan ends the audit: both accountants say that they refuse it, and what they have found stays said."""
+    tree = json.loads(_plan(name).encode())
+    *path, last = (int(step) if step.isdigit() else step for step in field.split("."))
+    part = tree
+    for step in path:
+        part = part[step]
+    part[last] = value
+    found = [one for one in audit_plan(decode_plan(json.dumps(tree).encode())) if not one.passed]
+    assert found[0].name == "the planner's accountant proves every figure"
+    assert len(found) > 1
+
+
 def test_a_promise_that_does_not_hold_is_a_finding():
     """Toys promise nothing about errors: nothing of theirs is short of privacy, and the promise is refused."""
     found = [one for one in audit_plan(small_plan(TARGETS[0], 4.0, 0.01)) if not one.passed]
@@ -218,6 +295,7 @@ def test_a_promise_that_does_not_hold_is_a_finding():
     assert all(one.says.endswith("the promise does not hold") for one in found)
 
 
+_TABLES = ("distribution", "sparse-vector")
 _GOLDEN = Path(__file__).parents[1] / "golden"
 
 
@@ -264,6 +342,16 @@ def test_the_command_looks_at_a_state_and_leaves_it(state):
     assert all(one["passed"] for one in live)
     assert any(one["target"].startswith("phases[0]") and not one["passed"] for one in report["results"])
     assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in state.iterdir()} == before
+
+
+def test_each_plan_of_a_sharded_state_is_accounted_for(tmp_path, monkeypatch):
+    """Shards of one plan have it looked at once; a shard with another plan has that one looked at too."""
+    kept = {name: _copied(_GOLDEN / "version-3" / name / "state", tmp_path / name) for name in _TABLES}
+    for names, plans in ((_TABLES[:1] * 2, 1), (_TABLES, 2)):
+        monkeypatch.setattr(own, "shard_folders", lambda _, names=names: [kept[name] for name in names])
+        found = list(own.audit_own(None, tmp_path, kept[_TABLES[0]] / "key"))
+        assert sum(one.cell == "plan|verify" for one in found) == plans
+        assert {one.target for one in found} >= {"shard 0", "shard 1"}
 
 
 def test_a_key_without_a_state_is_refused(tmp_path):

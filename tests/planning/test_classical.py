@@ -113,6 +113,11 @@ def test_how_many_examples_and_how_they_grow():
         ({"choices": 0}, "plan.choices = 0: must be 2 and 1"),
         ({"spread": 1, "scale": 1.0}, "plan.spread = 1, plan.choices = 1: must be 2 and 1"),
         ({"slicing": "whole"}, "plan.choices = 1: must be 2 and 4"),
+        ({"coin": 0.0}, "plan.coin = 0.0: must be above 0, and below 1"),  # each row would be shown to all sides
+        ({"coin": 1.0}, "plan.coin = 1.0: must be above 0"),
+        ({"slicing": "whole", "choices": 4, "scale": 0.125}, "plan.coin = 0.2: must be 0"),
+        ({"rank": 0, "expected_error": 1.0}, "plan.rank = 0: must be at least 1"),
+        ({"sides": ("x0:lower",)}, "plan.sides = 1 names: must be those of the features"),
         ({"rank": 98}, "plan.expected_error = .*: only 1.0 is proved"),
         ({"expected_error": 0.05}, "plan.expected_error = 0.05: only 0.0999.* is proved"),
     ],
@@ -123,6 +128,16 @@ def test_figures_that_do_not_hold_are_refused(change, message):
     assert plan.rank == 99
     with pytest.raises(PlanError, match=message):
         verify_plan(msgspec.structs.replace(plan, **change))
+
+
+def test_sides_that_would_share_their_noise_are_refused():
+    """A draw is addressed by ten bits of its side's number: the 1,025th side of a box would repeat the first one's."""
+    plan, names = planned(512, slicing="whole"), tuple(feature(f"x{number}") for number in range(513))
+    sides = tuple(f"{one.name}:{side}" for one in names for side in ("lower", "upper"))
+    more = {"features": names, "sides": sides, "choices": 1026, "scale": plan.scale / 1.1}
+    verify_plan(plan)
+    with pytest.raises(PlanError, match=r"plan\.sides = 1026 names: must be .* from 1 to 1024"):
+        verify_plan(msgspec.structs.replace(plan, **more))
 
 
 def test_other_models_know_their_classical_one():

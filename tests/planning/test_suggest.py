@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle.errors import PlanError
-from oracle.planning.boxes.tight import side_names
+from oracle.planning.boxes.model import side_names
 from oracle.planning.ensemble.model import EnsembleModel
 from oracle.planning.model import Model
 from oracle.planning.model_file import parse_model

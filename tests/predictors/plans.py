@@ -12,8 +12,8 @@ import msgspec
 from oracle.mechanisms.noise.tables import Law
 from oracle.planning.bisection.model import BisectionModel, BisectionPlan
 from oracle.planning.bisection.tight import plan_bisection
-from oracle.planning.boxes.model import BoxModel
-from oracle.planning.boxes.tight import plan_tight, side_names
+from oracle.planning.boxes.model import BoxModel, side_names
+from oracle.planning.boxes.tight import plan_tight
 from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.distribution.model import DistributionModel, DistributionPlan
 from oracle.planning.ensemble.model import Class, ControlPlan, EnsemblePhase, EnsemblePlan

@@ -17,6 +17,9 @@ __all__ = ["box_dues"]
 _EDGES: Final = 1 << 28
 """More edges than a threshold's draw is compared with."""
 
+_MOST_SIDES: Final = 2**10
+"""An address has ten bits for the side."""
+
 _LOST: Final = 0.9
 """Part of a stripe that is lost at most: Estimate 14."""
 
@@ -52,6 +55,11 @@ def _sides(plan: BoxPlan) -> Iterator[Due]:
     used = sum({"none": 0, "both": 2}.get(feature.sides, 1) for feature in plan.features)
     wanted = 1 if isinstance(plan, StumpsPlan) else used
     yield Due("sides", "as many as the features have", len(plan.sides) == wanted, f"{len(plan.sides)}, of {wanted}")
+    yield at_most("sides", "each has noise of its own", len(plan.sides), _MOST_SIDES)
+    if plan.scale is not UNSET:
+        yield at_least("scale.rank", "an edge without a loss is aimed at", plan.scale.rank, 1)
+    if plan.check is not UNSET:
+        yield at_least("check.stripe", "so many outermost rows are counted, however they come", plan.check.stripe, 0)
     proved = plan.slicing in {"faces", "sequential"}
     yield Due("slicing", "a rule that Lemma 3 is about", proved, plan.slicing)
 

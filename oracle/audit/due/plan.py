@@ -16,7 +16,7 @@ from oracle.audit.due.questions import (
     table_dues,
 )
 from oracle.audit.findings import Check
-from oracle.errors import PlanError
+from oracle.errors import PlanError, RefusedError
 from oracle.planning.plan import Plan
 from oracle.planning.planner import verify_plan
 
@@ -47,7 +47,11 @@ def audit_plan(plan: Plan) -> Iterator[Check]:
     dues = _all(plan)
     while True:
         begun = time.process_time()
-        due = next(dues, None)
+        try:
+            due = next(dues, None)
+        except (RefusedError, ArithmeticError, ValueError, IndexError, MemoryError) as exc:
+            says = f"{str(exc) or type(exc).__name__}: nothing behind this was looked at"
+            due = Due("plan", "its figures are some that a plan can have", holds=False, says=says)
         if due is None:
             return
         yield msgspec.structs.replace(as_check(due), seconds=time.process_time() - begun)

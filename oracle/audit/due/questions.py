@@ -34,7 +34,8 @@ def classical_dues(plan: ClassicalPlan) -> Iterator[Due]:
     """Compare the sum of all choices' epsilons, in fractions, with the plan's: Theorem 12."""
     used = sum({"none": 0, "both": 2}.get(feature.sides, 1) for feature in plan.features)
     yield Due("sides", "as many as the features have", len(plan.sides) == used, f"{len(plan.sides)}, of {used}")
-    moves, shown = (1, 1) if plan.concept == "stump" else (2, 1 if plan.slicing == "faces" else used)
+    drawn = plan.slicing == "faces" and plan.coin > 0.0  # without a coin all sides are shown each row
+    moves, shown = (1, 1) if plan.concept == "stump" else (2, 1 if drawn else used)
     yield at_least("spread", "by how much one row may move losses apart", plan.spread, moves)
     yield at_least("choices", "choices that one row is shown to", plan.choices, shown)
     spent = Fraction(plan.scale) * moves * shown

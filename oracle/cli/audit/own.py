@@ -36,9 +36,12 @@ def audit_own(plan_file: Path | None, state: Path | None, key: Path | None) -> I
     if state is None:
         return
     shards = shard_folders(state)
-    yield from audit_plan(state_plan(shards[0]))
+    audited: set[bytes] = set()
     for number, shard in enumerate(shards):
         plan = state_plan(shard)
+        if plan.digest not in audited:  # mostly all shards have the same one
+            yield from audit_plan(plan)
+            audited.add(plan.digest)
         snapshot, _ = newest_snapshot(shard, key or state / "key", plan)
         yield from audit_state(plan, snapshot, "state" if len(shards) == 1 else f"shard {number}")
 

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from oracle.cli.output import Row, figure_table
 from oracle.cli.plan.page import mebibytes
-from oracle.cli.plan.statistics import counts_figures, counts_rows, figure
+from oracle.cli.plan.statistics import compare_questions, counts_figures, counts_rows
 from oracle.planning.distribution.grid import grid_release
 from oracle.planning.distribution.model import DistributionPlan, domain_of
 
@@ -87,13 +87,6 @@ def values_table(plan: DistributionPlan) -> Table:
 
 def compare_distributions(tight: DistributionPlan, paper: DistributionPlan) -> Table:
     """Return both profiles' figures side by side, and how many times the paper's is."""
-    table = figure_table("", "tight", "paper", "paper / tight")
-    table.add_row("epsilon", f"{tight.epsilon:g}", f"{paper.epsilon:g} (nominal)", "")
-    table.add_row("delta of a row", f"{tight.delta:g}", f"{paper.delta:g} (nominal)", "")
-    for name, mine, other in (
-        ("examples needed", tight.examples, paper.examples),
-        ("paid answers", tight.paid, paper.paid),
-        ("noise compared, rows", 1.0 / tight.thresholds.slope, 1.0 / paper.partition.slope if paper.partition else 0.0),
-    ):
-        table.add_row(name, figure(mine), figure(other), f"{other / mine:,.3g}")
-    return table
+    mine, other = tight.thresholds.slope, paper.partition.slope if paper.partition else 0.0
+    noise = "noise compared, rows", 1.0 / mine, 1.0 / other if other else 0.0
+    return compare_questions(tight, paper, noise)

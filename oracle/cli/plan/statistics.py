@@ -13,10 +13,10 @@ from oracle.planning.statistics.model import SparseVectorPlan, StatisticsPlan, T
 
 __all__ = [
     "attribute_table",
+    "compare_questions",
     "compare_statistics",
     "counts_figures",
     "counts_rows",
-    "figure",
     "sparse_rows",
     "statistics_rows",
 ]
@@ -109,15 +109,21 @@ def attribute_table(plan: TablePlan) -> Table:
 
 def compare_statistics(tight: StatisticsPlan, paper: StatisticsPlan) -> Table:
     """Return both profiles' figures side by side, and how many times the paper's is."""
+    return compare_questions(
+        tight,
+        paper,
+        ("largest noise compared, rows", 1.0 / tight.paid_noise.slope, 1.0 / paper.paper.slope if paper.paper else 0.0),
+        ("least gap, share of rows", tight.gap, paper.gap),
+    )
+
+
+def compare_questions(tight: QuestionPlan, paper: QuestionPlan, *more: tuple[str, float, float]) -> Table:
+    """Return both profiles' figures side by side: what all predictors of questions have, and more of one."""
     table = figure_table("", "tight", "paper", "paper / tight")
     table.add_row("epsilon", f"{tight.epsilon:g}", f"{paper.epsilon:g} (nominal)", "")
     table.add_row("delta of a row", f"{tight.delta:g}", f"{paper.delta:g} (nominal)", "")
-    for name, mine, other in (
-        ("examples needed", tight.examples, paper.examples),
-        ("paid answers", tight.paid, paper.paid),
-        ("largest noise compared, rows", 1.0 / tight.paid_noise.slope, 1.0 / paper.paper.slope if paper.paper else 0.0),
-        ("least gap, share of rows", tight.gap, paper.gap),
-    ):
+    counted = ("examples needed", tight.examples, paper.examples), ("paid answers", tight.paid, paper.paid)
+    for name, mine, other in (*counted, *more):
         table.add_row(name, figure(mine), figure(other), f"{other / mine:,.3g}")
     return table
 

@@ -11,8 +11,9 @@ from typing import Final
 from msgspec import UNSET
 
 from oracle.accounting.stopper import log_overflow
-from oracle.mechanisms.addresses import MAX_ROUNDS
+from oracle.mechanisms.addresses import MAX_ROUNDS, MAX_SIDES
 from oracle.mechanisms.noise.tables import SMALLEST_SCALE
+from oracle.planning.boxes.model import side_names
 from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan
 from oracle.planning.questions import STEEPEST
 from oracle.planning.stumps.model import StumpsPlan
@@ -29,6 +30,7 @@ Fault = tuple[str, object, str]
 def form_faults(plan: BoxPlan) -> Iterator[Fault]:
     """Yield what no theorem is about, and what is counted for fewer answers or instances than there may be."""
     yield from _form(plan)
+    yield from _sides(plan)
     yield from _released(plan)
     for index, phase in enumerate(plan.phases):
         yield from _stopper(f"phases[{index}].stopper", phase)
@@ -62,11 +64,29 @@ def _parts(plan: BoxPlan) -> int:
 
 
 def _form(plan: BoxPlan) -> Iterator[Fault]:
-    if not 0.0 <= plan.coin <= 1.0:
-        yield "coin", plan.coin, "must be from 0 to 1"
+    if not 0.0 <= plan.coin < 1.0:
+        yield "coin", plan.coin, "must be from 0 to below 1"
+    if plan.slicing == "rsc":
+        yield "slicing", plan.slicing, "must be a rule that Lemma 3 is about"
     for index, phase in enumerate(plan.phases):
         if not phase.rounds <= MAX_ROUNDS:
             yield f"phases[{index}].rounds", phase.rounds, f"must be at most {MAX_ROUNDS}"
+
+
+def _sides(plan: BoxPlan) -> Iterator[Fault]:
+    """Yield sides that are not the features', or that would share their noise, and counts that no lemma is about."""
+    if isinstance(plan, StumpsPlan):
+        if len(plan.sides) != 1:
+            yield "sides", plan.sides, "must be one: what Theorem 10 is about"
+        for name, unused in (("scale", plan.scale), ("check", plan.check)):
+            if unused is not UNSET:
+                yield name, unused, "must be left out: stumps have no use for it"
+    elif plan.sides != side_names(plan) or not 1 <= len(plan.sides) <= MAX_SIDES:
+        yield "sides", f"{len(plan.sides)} names", f"must be those of the features, from 1 to {MAX_SIDES}"
+    if plan.scale is not UNSET and plan.scale.rank < 1:
+        yield "scale.rank", plan.scale.rank, "must be at least 1"
+    if plan.check is not UNSET and plan.check.stripe < 0:  # one record would move the count once in every batch
+        yield "check.stripe", plan.check.stripe, "must be at least 0"
 
 
 def _released(plan: BoxPlan) -> Iterator[Fault]:
@@ -113,9 +133,9 @@ def _instance(where: str, instance: InstancePlan, cap: int, sides: int) -> Itera
         if value is not UNSET:
             yield f"{where}.{name}", value, "must be left out: noisy slices are for profile paper only"
     yield from _slope(f"{where}.scale", instance.scale)
-    if not (instance.low <= instance.high and instance.points >= 1 and instance.trim >= 0):
+    if not (0 < instance.low <= instance.high <= instance.points and instance.trim >= 0):
         sizes = [instance.low, instance.high, instance.points, instance.trim]
-        yield where, sizes, "low must be at most high, points at least 1, and trim at least 0"
+        yield where, sizes, "must be 0 < low <= high <= points, and trim at least 0"
     if instance.instances < sides:
         yield f"{where}.instances", instance.instances, f"a record may sit in {sides}"
     mediums = cap * max(instance.instances, sides)

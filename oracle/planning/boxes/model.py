@@ -8,8 +8,9 @@ from msgspec import Meta
 from oracle.errors import InputError
 from oracle.planning.features import Feature
 from oracle.planning.model import BOX_FEATURES, FirstShare, Model, Share, check_features
+from oracle.planning.plan import Plan
 
-__all__ = ["BoxModel", "check_box_model", "with_slicing"]
+__all__ = ["BoxModel", "check_box_model", "side_names", "with_slicing"]
 
 
 class BoxModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,6 +40,16 @@ class BoxModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def with_slicing(table: Mapping[str, object]) -> Mapping[str, object]:
     """Fill in the profile's own slicing where none is named."""
     return {"slicing": "rsc", **table} if table.get("profile") == "paper" else table
+
+
+def side_names(of: Model | Plan) -> tuple[str, ...]:
+    """Return the sides in use, in the order of Stemmer (2024), Alg. 6: left_1, right_1, left_2, ..."""
+    return tuple(
+        f"{feature.name}:{side}"
+        for feature in of.features
+        for side in ("lower", "upper")
+        if feature.sides in (side, "both")
+    )
 
 
 def check_box_model(model: BoxModel) -> None:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from oracle.errors import PlanError
 from oracle.mechanisms.addresses import MAX_ROUNDS, MAX_SIDES
 from oracle.mechanisms.noise.tables import SMALLEST_SCALE, tail_reach
-from oracle.planning.boxes.tight import side_names
+from oracle.planning.boxes.model import side_names
 from oracle.planning.features import batch_bytes, key_bytes
 from oracle.planning.model import Model, promises_of
 from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan, StopperPlan

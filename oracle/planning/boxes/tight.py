@@ -22,7 +22,7 @@ from oracle.planning.boxes.drafts import (
     write_phases,
 )
 from oracle.planning.boxes.edges import check_plan, reserve, scale_plan, start_rho, stripes_share
-from oracle.planning.boxes.model import BoxModel
+from oracle.planning.boxes.model import BoxModel, side_names
 from oracle.planning.guarantees import verify
 from oracle.planning.model import Model, promises_of
 from oracle.planning.plan import BoxPlan, refuse_too_few
@@ -39,7 +39,6 @@ __all__ = [
     "plan_boxes",
     "plan_tight",
     "quick_examples",
-    "side_names",
     "verify_in_steps",
     "with_slack",
 ]
@@ -68,16 +67,6 @@ _SLACK: Final = 1.005
 _LOWEST: Final = np.array([0.3, 0.3, 0.01, 0.3])
 _HIGHEST: Final = np.array([0.95, 10.0, 0.6, 0.97])
 _FIRST_GUESS: Final = np.array([0.9, 3.0, 0.1, 0.8])
-
-
-def side_names(model: Model | BoxPlan) -> tuple[str, ...]:
-    """Return the sides in use, in the order of Stemmer (2024), Alg. 6: left_1, right_1, left_2, ..."""
-    return tuple(
-        f"{feature.name}:{side}"
-        for feature in model.features
-        for side in ("lower", "upper")
-        if feature.sides in (side, "both")
-    )
 
 
 def faces_share(model: Model, sides: int) -> float:

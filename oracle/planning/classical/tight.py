@@ -16,7 +16,8 @@ from oracle.errors import PlanError
 from oracle.mechanisms.addresses import MAX_SIDES
 from oracle.mechanisms.grid import EDGES
 from oracle.planning.boxes.harvest import trials_for
-from oracle.planning.boxes.tight import COIN, faces_share, side_names
+from oracle.planning.boxes.model import side_names
+from oracle.planning.boxes.tight import COIN, faces_share
 from oracle.planning.classical.model import ClassicalModel, ClassicalPlan
 from oracle.planning.model import promises_of
 from oracle.planning.plan import Phase
@@ -173,6 +174,23 @@ def classical_event(plan: ClassicalPlan) -> Event:
     return Composed((ChoiceEvent(plan.scale, plan.spread),) * plan.choices)
 
 
+def _verify_shown(plan: ClassicalPlan) -> None:
+    """Check what decides to which choices a record is shown: it has a coin where it goes to one side of several.
+
+    Raises:
+        PlanError: A record is shown to other sides than are paid for, or two sides share their noise.
+    """
+    box, sides = plan.concept == "box", side_names(plan)
+    if plan.sides != sides or not sides or (box and len(sides) > MAX_SIDES):
+        msg = f"must be those of the features, and of a box from 1 to {MAX_SIDES}"
+        raise PlanError(f"plan.sides = {len(plan.sides)} names: {msg}")
+    drawn = box and plan.slicing == "faces" and len(sides) > 1
+    if not (0.0 < plan.coin < 1.0 if drawn else plan.coin == 0.0):
+        raise PlanError(f"plan.coin = {plan.coin!r}: must be {'above 0, and below 1' if drawn else '0'}")
+    if box and plan.rank < 1:
+        raise PlanError(f"plan.rank = {plan.rank}: must be at least 1")
+
+
 def verify_classical_plan(plan: ClassicalPlan) -> None:
     """Check a plan's epsilon with the accountant, and its error with the bounds above.
 
@@ -184,6 +202,7 @@ def verify_classical_plan(plan: ClassicalPlan) -> None:
     if (plan.spread, plan.choices) != wanted:
         msg = f"plan.spread = {plan.spread}, plan.choices = {plan.choices}: must be {wanted[0]} and {wanted[1]}"
         raise PlanError(msg)
+    _verify_shown(plan)
     if not 0.0 < plan.scale < math.inf:
         raise PlanError(f"plan.scale = {plan.scale!r}: must be above 0 and finite")
     spent = plan.declared * plan.phases[0].delta

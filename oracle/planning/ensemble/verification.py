@@ -118,6 +118,9 @@ def _control_faults(plan: EnsemblePlan) -> Iterator[_Fault]:
 def _stopper_faults(plan: EnsemblePlan, index: int) -> Iterator[_Fault]:
     phase, where = plan.phases[index], f"phases[{index}]"
     stopper, paid = phase.stopper, plan.questions * phase.stopper.cap
+    for name, value in (("law", stopper.law), ("scale", stopper.scale)):
+        if value is not UNSET:
+            yield f"{where}.stopper.{name}", value, "must be left out: its noise is discrete Laplace, at epsilon"
     if phase.paid != paid:
         yield f"{where}.paid", phase.paid, f"must be {paid}: the Stopper's cap for each paid question of a query"
     crowd = crowd_of(plan, plan.teachers, first=index == 0)

@@ -9,9 +9,8 @@ import math
 import msgspec
 
 from oracle.errors import PlanError
-from oracle.planning.boxes.model import BoxModel
+from oracle.planning.boxes.model import BoxModel, side_names
 from oracle.planning.boxes.paper import check_paper, plan_paper
-from oracle.planning.boxes.tight import side_names
 from oracle.planning.features import stand_in
 from oracle.planning.model import promises_of
 from oracle.planning.stumps.model import SelectionPlan, StumpsModel, StumpsPlan

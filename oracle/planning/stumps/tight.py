@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from oracle.errors import PlanError
 from oracle.planning.boxes.drafts import Task, count_allowed, count_phases, draft_error, draft_phases, write_phases
-from oracle.planning.boxes.model import BoxModel
-from oracle.planning.boxes.tight import FEW_PHASES, SEARCH_STEPS, side_names, verify_in_steps, with_slack
+from oracle.planning.boxes.model import BoxModel, side_names
+from oracle.planning.boxes.tight import FEW_PHASES, SEARCH_STEPS, verify_in_steps, with_slack
 from oracle.planning.features import stand_in
 from oracle.planning.model import promises_of
 from oracle.planning.search import first_enough, least_in_box

@@ -110,17 +110,17 @@ def test_a_broker_that_is_silent_while_answers_are_executed_again(mortal, reques
     model.end()
 
 
-def test_a_coordinator_that_ends_no_transaction_is_waited_for(model):
+def test_a_coordinator_that_ends_no_transaction_is_waited_for(own_broker, request, tmp_path):
     """It can write no end into the topic of answers: each try runs out of time, says so, and others follow."""
+    model = KafkaModelUnderTest(own_broker, unique_name(request), tmp_path).create()
     config = model.config(kafka="request_seconds = 1", sink="transaction_seconds = 2")
-    model.broker.configure_topic(model.answers, {"message.timestamp.before.max.ms": "0"})
+    own_broker.configure_topic(model.answers, {"message.timestamp.before.max.ms": "0"})
     model.ask(bodies(3))
 
     def tried(log):
         return sum(line["event"] == "bus.unavailable" and "no answer in time" in line["error"] for line in log) > 1
 
     log = serve_here(config, tried)
-    # The broker is other tests' too: if it loads its transactions again, this one's end can be written.
-    model.broker.configure_topic(model.answers, {"message.timestamp.before.max.ms": str(2**63 - 1)})
     assert "check the clocks of both machines" in str(log)
     assert not any(line["event"] == "shard.failed" for line in log)
+    model.end()

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from joblib.externals.loky import cpu_count  # type: ignore[import-untyped] # it has no types
 from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped] # it has no types
 
 from oracle.planning.ensemble.model import MISSING, Transformer
@@ -64,6 +65,10 @@ class Touchy(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # they have 
 @pytest.fixture(autouse=True)
 def _silence(capfd):
     """Nobody prints or warns of rows (warnings are errors here)."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scikit-learn's libraries tell once that a machine hides its cores
+        cpu_count(only_physical_cores=True)
+    capfd.readouterr()
     yield
     assert capfd.readouterr() == ("", "")
 
