@@ -1,12 +1,16 @@
 """Runs recorded, and played again on other data with the outputs of all mechanisms frozen.
 
-The idea is that of Re:cord-play (arXiv 2602.17454). A run on D writes down what goes into every mechanism and what
-comes out of it. The run on D', which has one record more or less, is given the same outputs; so whatever else differs
-between the two is the data's doing: inputs of mechanisms, whose differences the declared sensitivity bounds, and
-nothing else.
+The idea is that of Re:cord-play (arXiv 2602.17454). A run on D writes down what noise is compared with or added to, and
+what came of it. The run on D', which has one record more or less, is given the same outputs; so whatever else differs
+between the two is the data's doing: inputs of mechanisms, whose differences the proofs bound, and nothing else.
+
+All is heard where bits become noise: where a table's edges are compared with bits, where noise is added, where a choice
+is made. So nothing that a mechanism does with its inputs before is left out; and which mechanism it is follows from the
+address of the bits.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -14,226 +18,230 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.mechanisms.choice import stripes
+from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.choice.exponential import Candidates
-from oracle.mechanisms.thresholds.bits import BinaryThresholdOracle
-from oracle.mechanisms.thresholds.challenge import ArmedSide
-from oracle.mechanisms.thresholds.paid import Answers, BetweenThresholds, PaidQuestions
-from oracle.mechanisms.thresholds.stopper import Stopper
-from oracle.predictors import classical, stumps
-from oracle.predictors.base import Predictor
-from oracle.predictors.ensemble import control, trainer
+from oracle.mechanisms.noise.tables import Edges
+from oracle.mechanisms.thresholds import bits
+from oracle.predictors.ensemble import fitting
 from oracle.predictors.ensemble import predictor as ensemble
-from oracle.predictors.ensemble.predictor import Ensemble
-from oracle.predictors.rectangles import RectanglesPERP
-from oracle.predictors.statistics import start
-from oracle.predictors.stumps import StumpsPERP
 
-__all__ = ["Call", "Divergence", "Place", "Tape", "listening"]
+__all__ = ["Address", "Change", "Divergence", "Listener", "Tape", "Use", "listening"]
 
 Numbers = NDArray[Any]
-Patch = tuple[Any, str, Any]
-"""A class or module, a name in it, and what to put there."""
+Words = NDArray[np.uint64]
 
 _ALL: Final = 1 << 40
 """A reach that all candidates of a choice are within."""
 
-_NO_WORDS: Final = np.empty((0, 2), dtype=np.uint64)
+_NO_WORDS: Final = np.empty(0, dtype=np.uint64)
+
+_MADE: Final = ("oracle.mechanisms.noise.tables", "oracle.mechanisms.noise.laws", "oracle.mechanisms.choice.exponential")
+"""Where noise and choices are made of bits; what is heard is who imports it from there."""
 
 
 class Divergence(Exception):  # noqa: N818 -- it is caught in this floor, and is no error of Perpetua's
     """A run on D' did something else than that on D, though all mechanisms said the same."""
 
 
-class Place(NamedTuple):
-    """Where a record may show.
+class Address(NamedTuple):
+    """What bits are for, as they were asked for (`Addresses.words`)."""
+
+    purpose: Purpose
+    side: int
+    round: int
+
+
+class Use(NamedTuple):
+    """One use of noise.
 
     Attributes:
-        mechanism: "depth", "stopper", "question", "bit", "choice" or "count"; "teacher" of an ensemble's.
-        instance: Which one: of a side's lives (phase, side, round that it was armed in), of an ensemble's (its number).
+        kind: "edge", "bit", "coin" or "choice"; "teachers" of what is fitted, which is no mechanism.
+        public: What is compared with `is`, or equal: a table, parameters.
+        words: uint64[n], the first halves of the bits, by row.
+        inputs: [n], what is compared; of a choice its losses.
+        given: What came of it.
     """
 
-    mechanism: str
-    instance: tuple[int, ...]
-
-
-class Call(NamedTuple):
-    """One use of a mechanism.
-
-    Attributes:
-        place: Which one was used.
-        public: Its parameters, thresholds included.
-        words: uint64[n, 2], the bits of its noise, by row.
-        inputs: [n], what it was asked of the data; of a choice `Candidates`.
-        given: What it answered.
-    """
-
-    place: Place
-    public: tuple[Any, ...]
-    words: NDArray[np.uint64]
+    kind: str
+    public: Any
+    words: Words
     inputs: Any
     given: Any
 
 
-class _Rows(NamedTuple):
-    """By how much the inputs of one use differ, and the first halves of their bits."""
+class Change(NamedTuple):
+    """How far an input was from that of the run on D.
 
-    place: Place
-    words: NDArray[np.uint64]
-    changes: Numbers
+    Attributes:
+        kind: As of `Use`; "sum" where noise was added.
+        address: Of its bits; None of a choice, a bit or teachers.
+        number: Of a choice or of teachers, which one.
+        by: The difference.
+    """
+
+    kind: str
+    address: Address | None
+    number: int
+    by: float
 
 
 class Tape:
-    """Writes down the uses of mechanisms; or gives out what another one has written, and compares.
+    """Writes down the uses of noise; or gives out what another one has written, and compares.
 
     Args:
         before: What the run on D wrote; None to write.
-        free: Whether one row of each use may have other bits: that of the round whose query is another one.
-
-    Attributes:
-        calls: What was written.
-        moved: How far inputs were apart, the lowest and the highest difference; 0 included.
-        predictor: Who uses the mechanisms; None while it is trained.
-        armed: The side that does.
-        decided: bool[n], where a Stopper is not asked for nothing: not before the round that its life was armed in.
+        own: The round of the phase whose query is another one, which may have bits of its own; None where none is.
+        forced: What the own query is answered where it is compared, by purpose and side: 0, 1 or 2 for low, between
+            and high; what is not there is as its noise says.
     """
 
-    predictor: Predictor | None
-    armed: ArmedSide | None
-    decided: NDArray[np.bool_] | None
-
-    def __init__(self, before: Sequence[Call] | None = None, *, free: bool = False) -> None:
-        self.calls: list[Call] = []
-        self.moved: dict[Place, tuple[float, float]] = {}
-        self.predictor = self.armed = self.decided = None
-        self._before, self._free, self._next = before, free, 0
-        self._rows: list[_Rows] = []
-
-    def finish(self) -> None:
-        """Make sure that all uses came, and look at the inputs that counted.
-
-        Predictors decide a batch's rows again behind a re-arm, with the same bits: the last time counts.
-
-        Raises:
-            Divergence: Fewer came.
-        """
-        if self._before is not None and self._next < len(self._before):
-            raise Divergence(f"{self._before[self._next].place.mechanism}: not asked what it was asked before")
-        whose: dict[tuple[Any, ...], list[_Rows]] = {}
-        for rows in reversed(self._rows):
-            whose.setdefault((rows.place.mechanism, rows.place.instance[:-1]), []).append(rows)
-        for its in whose.values():
-            self._count_last(its)
-
-    def _count_last(self, newest: Sequence["_Rows"]) -> None:
-        """Take the changes of one mechanism, of all lives of a side, by the newest use of each row's bits."""
-        if not any(rows.changes.any() for rows in newest):
-            return
-        uses = np.repeat(np.arange(len(newest)), [len(rows.changes) for rows in newest])
-        changes = np.concatenate([rows.changes for rows in newest])
-        last = np.unique(np.concatenate([rows.words for rows in newest]), return_index=True)[1]
-        for row in last[changes[last] != 0].tolist():
-            change = float(changes[row])
-            self._move(newest[uses[row]].place, min(change, 0.0), max(change, 0.0))
-
-    def heard(
+    def __init__(
         self,
-        mechanism: str,
-        words: NDArray[np.uint64],
-        public: tuple[Any, ...],
-        inputs: Any,  # noqa: ANN401 -- as of `Call`
-        live: Callable[[], Any],
-    ) -> Any:  # noqa: ANN401 -- what the mechanism answers
-        """Return what a mechanism answers: in a run on D' what it did before.
+        before: "Tape | None" = None,
+        own: int | None = None,
+        forced: Callable[[Address], int | None] = lambda _: None,
+    ) -> None:
+        self.uses: list[Use] = []
+        self._sums: dict[int, list[tuple[int, int]]] = {}
+        self._asked: list[tuple[Words, Purpose, Words, Words]] = []
+        self._before, self._own, self._forced = before, own, forced
+        self._turns: dict[int, int] = {}
+
+    def addressed(self, purpose: Purpose, rounds: Words, sides: Words, words: Words) -> None:
+        """Note whose words these are."""
+        self._asked.append((words[..., 0], purpose, rounds, sides))
+
+    def address(self, word: int) -> Address:
+        """Return what a word was asked for.
 
         Raises:
-            Divergence: It was not asked so before, or with other parameters or bits.
+            Divergence: For nothing.
         """
-        call = Call(Place(mechanism, self._instance(mechanism)), public, words.reshape(-1, 2).copy(), inputs, None)
+        for words, purpose, rounds, sides in self._asked:
+            found = np.argwhere(words == np.uint64(word))
+            if len(found):
+                return Address(purpose, int(sides[found[0, 0]]), int(rounds[found[0, 1]]))
+        raise Divergence("noise is made of bits that have no address")
+
+    def heard(self, kind: str, public: Any, words: Words, inputs: Any, live: Callable[[], Any]) -> Any:  # noqa: ANN401
+        """Return what noise makes of inputs; in a run on D' what it made before.
+
+        Raises:
+            Divergence: It was not used so before, or with other parameters or bits.
+        """
+        number = len(self.uses)
         if self._before is None:
             given = live()
-            self.calls.append(call._replace(given=given))
+            self.uses.append(Use(kind, public, words, inputs, given))
             return given
-        if self._next == len(self._before):
-            raise Divergence(f"{mechanism}: asked once more than before")
-        before = self._before[self._next]
-        self._next += 1
-        if before.place != call.place or before.public != public or before.words.shape != call.words.shape:
-            raise Divergence(f"{mechanism}: another one is asked, or with other public numbers")
-        same = (before.words == call.words).all(axis=1)
-        if np.count_nonzero(~same) > self._free:
-            raise Divergence(f"{mechanism}: its noise is another one")
-        if mechanism not in {"choice", "count"}:
-            counted = same if mechanism != "stopper" or self.decided is None else same & self.decided
-            self._rows.append(_Rows(call.place, call.words[counted, 0], (inputs - before.inputs)[counted]))
-        else:
-            parted = _summed if mechanism == "count" else _parted
-            self._move(call.place, 0.0, parted(before.inputs, inputs))
-        return before.given if same.all() else _merged(before.given, live(), same)
+        if number == len(self._before.uses):
+            raise Divergence("noise is used once more")
+        before = self._before.uses[number]
+        if (before.kind, before.words.shape) != (kind, words.shape) or not _alike(before.public, public):
+            raise Divergence(f"{kind}: noise is used for something else, or with other public numbers")
+        other = np.flatnonzero(before.words != words)
+        given = before.given
+        if len(other):
+            given = given.copy()
+            given[other] = [self._of_own(kind, int(words[row]), bool(now)) for row, now in _rows(live(), other)]
+        self.uses.append(Use(kind, public, words, inputs, given))
+        return given
 
-    def fitted(self, life: int, rows: tuple[Numbers, Numbers, Numbers]) -> None:
-        """Hear what teachers are fitted to, which is no mechanism: how many teachers have other rows is what moves.
+    def _of_own(self, kind: str, word: int, now: bool) -> bool:  # noqa: FBT001 -- what its noise says
+        """Return what a query is answered that was not there before, and may be answered anything."""
+        address = self.address(word)
+        if address.round != self._own:
+            raise Divergence(f"{kind}: its noise is another one, in round {address.round} of the phase")
+        outcome = self._forced(address) if kind == "edge" else None
+        if outcome is None:
+            return now
+        self._turns[word] = turn = self._turns.get(word, 0) + 1  # the lower threshold, then the upper one
+        return outcome == 0 if turn % 2 else outcome < 2  # noqa: PLR2004 -- as `forced` has it
+
+    def added(self, words: Words, inputs: Numbers, live: Numbers) -> Numbers:
+        """Return sums of inputs and noise; in a run on D' what they were before.
 
         Raises:
-            Divergence: None were fitted here before.
+            Divergence: Another one is made.
         """
-        call = Call(Place("teacher", (life,)), (), _NO_WORDS, rows, None)
+        given = live.copy()
+        for row, (word, number) in enumerate(zip(words.tolist(), inputs.reshape(-1).tolist(), strict=True)):
+            mine = self._sums.setdefault(word, [])
+            if self._before is not None:
+                were = self._before._sums.get(word, [])  # noqa: SLF001 -- of this class
+                if len(mine) < len(were):
+                    given.reshape(-1)[row] = were[len(mine)][1]
+                elif self.address(word).round != self._own:
+                    raise Divergence("a sum is released that was not before")
+            mine.append((number, int(given.reshape(-1)[row])))
+        return given
+
+    def changes(self, halted: Set[tuple[int, int]]) -> list[Change]:
+        """Return all inputs that differ; of what was decided again behind a re-arm, with the same bits, the last ones.
+
+        Args:
+            halted: (side, round of the phase) where Stoppers halt: the new life's is asked there too, for nothing.
+
+        Raises:
+            Divergence: Not all came that came before, or an upper threshold moved otherwise than the lower one.
+        """
         if self._before is None:
-            self.calls.append(call)
-            return
-        before = self._before[self._next] if self._next < len(self._before) else None
-        self._next += 1
-        if before is None or before.place != call.place:
-            raise Divergence("teacher: fitted at another moment")
-        self._move(call.place, 0.0, float(_other_teachers(before.inputs, rows)))
+            return []
+        if len(self.uses) < len(self._before.uses):
+            raise Divergence("noise is not used where it was before")
+        found, edges = list[Change](), list[tuple[int, Words, Numbers, Numbers]]()
+        for number, (use, before) in enumerate(zip(self.uses, self._before.uses, strict=True)):
+            if use.kind == "edge":
+                edges.append((number, use.words, np.where(use.words == before.words, before.inputs - use.inputs, 0), use.given))
+            elif use.kind != "coin":
+                by = _APART[use.kind](before.inputs, use.inputs)
+                found += [Change(use.kind, None, number, by)] if by else []
+        return found + self._edges_moved(edges, halted) + self._sums_moved(self._before)
 
-    def _move(self, place: Place, low: float, high: float) -> None:
-        if low or high:
-            lowest, highest = self.moved.get(place, (0.0, 0.0))
-            self.moved[place] = min(low, lowest), max(high, highest)
+    def _edges_moved(
+        self, edges: Sequence[tuple[int, Words, Numbers, Numbers]], halted: Set[tuple[int, int]]
+    ) -> list[Change]:
+        if not any(moves.any() for _, _, moves, _ in edges):
+            return []
+        numbers = np.repeat([number for number, *_ in edges], [len(one[1]) for one in edges])
+        words, moves, given = (np.concatenate([one[place] for one in edges]) for place in (1, 2, 3))
+        changes = []
+        for word in np.unique(words[moves != 0]).tolist():
+            at, address = np.flatnonzero(words == np.uint64(word)), self.address(word)
+            if address.purpose == Purpose.STOPPER and address[1:] in halted and not given[at].all():
+                at = at[: np.flatnonzero(~given[at])[-1] + 1]
+            if len(at) > 1 and numbers[at[-1]] == numbers[at[-2]] + 1 and abs(moves[at[-1]]) != abs(moves[at[-2]]):
+                raise Divergence(f"{address.purpose.name}: thresholds follow from the data")
+            if moves[at[-1]]:
+                changes.append(Change("edge", address, 0, float(moves[at[-1]])))
+        return changes
 
-    def _instance(self, mechanism: str) -> tuple[int, ...]:
-        predictor = self.predictor
-        if predictor is None:
-            return (self._next if self._before is not None else len(self.calls),)
-        if mechanism == "count":
-            return (predictor.facts().round,)
-        if isinstance(predictor, Ensemble):
-            return (predictor.lives,)
-        if isinstance(predictor, RectanglesPERP | StumpsPERP) and self.armed is not None:
-            side = next(side for side, one in enumerate(predictor.sides.armed) if one is self.armed)
-            return predictor.facts().phase, side, self.armed.armed
-        return ()
+    def _sums_moved(self, before: "Tape") -> list[Change]:
+        changes = []
+        for word, were in before._sums.items():  # noqa: SLF001 -- of this class
+            mine = self._sums.get(word, [])
+            if len(mine) != len(were) and before.address(word).round != self._own:
+                raise Divergence("a sum is not released that was before")
+            if mine and were and mine[-1][0] != were[-1][0]:
+                changes.append(Change("sum", self.address(word), 0, float(mine[-1][0] - were[-1][0])))
+        return changes
 
 
-def _merged(before: Any, now: Any, same: NDArray[np.bool_]) -> Any:  # noqa: ANN401 -- what a mechanism answers
-    """Return answers of before, but for a row whose query is another one."""
-    if isinstance(before, Answers):
-        outcomes, values = (
-            np.where(same, old, new) for old, new in ((before.outcomes, now.outcomes), (before.values, now.values))
+def _rows(now: Numbers, rows: Numbers) -> Iterator[tuple[int, Any]]:
+    return zip(rows.tolist(), now[rows].tolist(), strict=True)
+
+
+def _alike(one: Any, other: Any) -> bool:  # noqa: ANN401
+    if isinstance(one, Edges):
+        return one is other or (one.first, one.high.tobytes(), one.low.tobytes()) == (
+            other.first,
+            other.high.tobytes(),
+            other.low.tobytes(),
         )
-        return replace(before, outcomes=outcomes, values=values)
-    return np.where(same, before, now)
+    return bool(one == other)
 
 
-def _other_teachers(before: Any, now: Any) -> int:  # noqa: ANN401 -- features, labels and owners
-    """Return how many teachers have other rows than before."""
-    owners = np.union1d(before[2], now[2]).tolist()
-    return sum(
-        any(
-            not np.array_equal(old[before[2] == owner], new[now[2] == owner])
-            for old, new in zip(before, now, strict=True)
-        )
-        for owner in owners
-    )
-
-
-def _summed(before: Numbers, now: Numbers) -> float:
-    """Return by how much counts change, all together."""
-    return float(np.abs(now - before).sum())
-
-
-def _parted(before: Any, now: Any) -> float:  # noqa: ANN401 -- see `Call.inputs`
+def _spread(before: Any, now: Any) -> float:  # noqa: ANN401 -- losses, or candidates
     """Return how far the changes of a choice's losses lie apart."""
     if isinstance(before, Candidates):
         changes = _losses_apart(before, now)
@@ -260,122 +268,170 @@ def _losses_apart(before: Candidates, now: Candidates) -> NDArray[np.int64]:
     return np.concatenate(changes)
 
 
+def _other_teachers(before: Any, now: Any) -> float:  # noqa: ANN401 -- features, labels and owners
+    """Return how many teachers have other rows than before."""
+    return sum(
+        any(
+            not np.array_equal(old[before[2] == owner], new[now[2] == owner])
+            for old, new in zip(before, now, strict=True)
+        )
+        for owner in np.union1d(before[2], now[2]).tolist()
+    )
+
+
+def _furthest(before: Numbers, now: Numbers) -> float:
+    return float(np.abs(now - before).max(initial=0.0))
+
+
+_APART: Final[dict[str, Callable[[Any, Any], float]]] = {
+    "bit": _furthest,
+    "choice": _spread,
+    "teachers": _other_teachers,
+}
+
+
 class _Noise(np.ndarray[Any, np.dtype[np.int64]]):
     """Noise that tells what it is added to."""
 
-    tape: Tape
-    words: NDArray[np.uint64]
-    public: tuple[Any, ...]
+    heard: Callable[[Words, Numbers, Numbers], Numbers]
+    words: Words
+
+    def __getitem__(self, rows: Any) -> Any:  # noqa: ANN401 -- as of arrays
+        return self.view(np.ndarray)[rows]
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **rest: Any) -> Any:  # noqa: ANN401
         plain = [one.view(np.ndarray) if isinstance(one, _Noise) else one for one in inputs]
+        made = getattr(ufunc, method)(*plain, **rest)
         if ufunc is not np.add or method != "__call__":
-            return getattr(ufunc, method)(*plain, **rest)
+            return made
         counts = next(np.asarray(one) for one in inputs if not isinstance(one, _Noise))
-        public = (*self.public, self.words.tolist())
-        return self.tape.heard("count", _NO_WORDS, public, counts.copy(), lambda: np.add(*plain))
+        return self.heard(self.words, counts, made)
 
 
-def _noise(tape: Tape, real: Callable[..., Numbers]) -> Callable[..., Numbers]:
-    def sample(law: Any, scale: float, words: NDArray[np.uint64]) -> Numbers:  # noqa: ANN401 -- as of `sample`
-        noise = real(law, scale, words).view(_Noise)
-        noise.tape, noise.words, noise.public = tape, words, (law, scale)
-        return noise
+class Listener:
+    """Hands what is heard to a tape; without one the real things answer.
 
-    return sample
+    Attributes:
+        tape: The tape.
+    """
+
+    def __init__(self) -> None:
+        self.tape: Tape | None = None
+
+    def patches(self) -> Iterator[tuple[Any, str, Any]]:
+        """Yield classes and modules, names in them, and what to put there."""
+        exceed, words_of, below = Edges.exceed, Addresses.words, vars(bits)["_below"]
+
+        def heard_exceed(table: Edges, index: Numbers, words: Words) -> Any:  # noqa: ANN401
+            def live() -> Any:  # noqa: ANN401
+                return exceed(table, index, words)
+
+            return self.tape.heard("edge", table, words[:, 0].copy(), index.copy(), live) if self.tape else live()
+
+        def heard_words(which: Addresses, purpose: Purpose, rounds: Words, sides: Words, hashes: Words | None) -> Words:
+            made = words_of(which, purpose, rounds, sides, hashes)
+            if self.tape:
+                self.tape.addressed(purpose, rounds.copy(), sides.copy(), made)
+            return made
+
+        def heard_below(words: Words, chances: Numbers) -> Any:  # noqa: ANN401
+            def live() -> Any:  # noqa: ANN401
+                return below(words, chances)
+
+            return self.tape.heard("coin", None, words[:, 0].copy(), None, live) if self.tape else live()
+
+        yield Edges, "exceed", heard_exceed
+        yield Addresses, "words", heard_words
+        yield bits, "_below", heard_below
+        for module in [one for name, one in sys.modules.items() if name.startswith(("oracle.predictors.", "oracle.mech"))]:
+            for name, heard in _HEARD.items():
+                if module.__name__ not in _MADE and callable(vars(module).get(name)):
+                    yield module, name, heard(self, vars(module)[name])
+        yield ensemble, "Fitting", self._fitting(vars(ensemble)["Fitting"])
+        yield fitting, "fit_teachers", _remembering(vars(fitting)["fit_teachers"])
+
+    def _fitting(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def fit(plan: Any, rows: tuple[Numbers, Numbers, Numbers], life: int) -> Any:  # noqa: ANN401
+            if self.tape:
+                self.tape.heard("teachers", life, _NO_WORDS, rows, lambda: None)
+            return real(plan, rows, life)
+
+        return fit
+
+
+def _heard_noise(listener: Listener, real: Callable[..., Numbers]) -> Callable[..., Numbers]:
+    def noise(*law: Any) -> Numbers:  # noqa: ANN401 -- as of `sample` and `geometric`
+        made = real(*law)
+        if listener.tape is None:
+            return made
+        heard = made.view(_Noise)
+        heard.heard, heard.words = listener.tape.added, law[-1].reshape(-1, 2)[:, 0]
+        return heard
+
+    return noise
+
+
+def _heard_choice(listener: Listener, real: Callable[..., Any]) -> Callable[..., Any]:
+    def choose(scale: float, losses: Any, source: Any) -> Any:  # noqa: ANN401 -- as of `choose` and `choose_exactly`
+        def live() -> Any:  # noqa: ANN401
+            return real(scale, losses, source)
+
+        if listener.tape is None:
+            return live()
+        inputs = losses(_ALL) if callable(losses) else losses.copy()
+        words = _NO_WORDS if callable(losses) else source.copy()
+        return listener.tape.heard("choice", scale, words, inputs, live)
+
+    return choose
+
+
+def _heard_law(listener: Listener, real: Callable[..., Any]) -> Callable[..., Any]:
+    def named_law(*law: Any) -> Any:  # noqa: ANN401 -- as of `named_law`
+        made = real(*law)
+
+        def smaller_side(thresholds: Numbers) -> Any:  # noqa: ANN401
+            def live() -> Any:  # noqa: ANN401
+                return made.smaller_side(thresholds)
+
+            return listener.tape.heard("bit", law, _NO_WORDS, thresholds.copy(), live) if listener.tape else live()
+
+        return replace(made, smaller_side=smaller_side)
+
+    return named_law
+
+
+_HEARD: Final[dict[str, Callable[[Listener, Callable[..., Any]], Callable[..., Any]]]] = {
+    "sample": _heard_noise,
+    "geometric": _heard_noise,
+    "choose": _heard_choice,
+    "choose_exactly": _heard_choice,
+    "named_law": _heard_law,
+}
+
+
+def _remembering(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Fit the same teachers once."""
+    fitted: dict[bytes, Any] = {}
+
+    def fit(plan: Any, features: Numbers, labels: Numbers, owners: Numbers, seed: int) -> Any:  # noqa: ANN401
+        key = b"|".join([str(id(plan)).encode(), *(one.tobytes() for one in (features, labels, owners)), b"%d" % seed])
+        if key not in fitted:
+            fitted[key] = real(plan, features, labels, owners, seed)
+        return fitted[key]
+
+    return fit
 
 
 @contextmanager
-def listening(tape: Tape) -> Iterator[None]:
-    """Let a tape hear all uses of mechanisms.
-
-    Where noise is added outside of a function, `sample` returns numbers that tell what they are added to. What is
-    released of the points of boxes is compared by its caller, as noise and sum are plain numbers there.
-    """
-    places = [*_of_sides(tape), *_of_questions(tape), *_of_choices(tape)]
-    fitting = vars(ensemble)["Fitting"]
-
-    def heard_fitting(plan: Any, rows: Any, life: int) -> Any:  # noqa: ANN401
-        tape.fitted(life + 1, rows)
-        return fitting(plan, rows, life)
-
-    places.append((ensemble, "Fitting", heard_fitting))
-    places += [(module, "sample", _noise(tape, vars(module)["sample"])) for module in (start, trainer, control)]
-    real = [getattr(holder, name) for holder, name, _ in places]
-    for holder, name, heard in places:
-        setattr(holder, name, heard)
+def listening() -> Iterator[Listener]:
+    """Let tapes hear all uses of noise; when it ends the real things are back."""
+    listener = Listener()
+    patches = list(listener.patches())
+    real = [(where, name, vars(where)[name]) for where, name, _ in patches]
     try:
-        yield
+        for where, name, heard in patches:
+            setattr(where, name, heard)
+        yield listener
     finally:
-        for (holder, name, _), one in zip(places, real, strict=True):
-            setattr(holder, name, one)
-
-
-def _of_sides(tape: Tape) -> list[Patch]:
-    """Return what hears depths, and Stoppers."""
-    answers, halts = BetweenThresholds.answers, Stopper.halts
-    side_answers, side_halts, life_halts = ArmedSide.answers, ArmedSide.first_halt, vars(Ensemble)["_first_halt"]
-
-    def depths(self: BetweenThresholds, depths: Numbers, words: Numbers) -> Any:  # noqa: ANN401
-        return tape.heard("depth", words, (self,), depths.copy(), lambda: answers(self, depths, words))
-
-    def counts(self: Stopper, counts: Numbers, level: int, words: Numbers) -> Any:  # noqa: ANN401
-        return tape.heard("stopper", words, (self, level), counts.copy(), lambda: halts(self, counts, level, words))
-
-    def of_side(self: ArmedSide, keys: Numbers, words: Numbers) -> Any:  # noqa: ANN401
-        tape.armed = self
-        return side_answers(self, keys, words)
-
-    def halt_of_side(self: ArmedSide, medium: Numbers, rounds: Numbers, words: Numbers) -> Any:  # noqa: ANN401
-        tape.armed, tape.decided = self, rounds > self.armed
-        return side_halts(self, medium, rounds, words)
-
-    def halt_of_life(self: Ensemble, paid: Numbers, rounds: Numbers) -> Any:  # noqa: ANN401
-        tape.decided = rounds.astype(np.int64) != vars(self)["_armed"]
-        return life_halts(self, paid, rounds)
-
-    return [
-        (BetweenThresholds, "answers", depths),
-        (Stopper, "halts", counts),
-        (ArmedSide, "answers", of_side),
-        (ArmedSide, "first_halt", halt_of_side),
-        (Ensemble, "_first_halt", halt_of_life),
-    ]
-
-
-def _of_questions(tape: Tape) -> list[Patch]:
-    """Return what hears paid questions, and noisy bits."""
-    ask, ask_bits = PaidQuestions.ask, BinaryThresholdOracle.ask
-
-    def questions(self: PaidQuestions, counts: Numbers, lows: Numbers, words: Numbers, **rest: Any) -> Any:  # noqa: ANN401
-        public = (self, lows.tolist(), *((name, np.asarray(one).tolist()) for name, one in sorted(rest.items())))
-        return tape.heard("question", words, public, counts.copy(), lambda: ask(self, counts, lows, words, **rest))
-
-    def bits(self: BinaryThresholdOracle, queries: Numbers, thresholds: Numbers, words: Numbers) -> Any:  # noqa: ANN401
-        inside, seen = vars(self), list[Numbers]()
-        law = inside["_law"]
-
-        def smaller_side(shifted: Numbers) -> Any:  # noqa: ANN401
-            seen.append(shifted.copy())
-            return law.smaller_side(shifted)
-
-        inside["_law"] = replace(law, smaller_side=smaller_side)
-        given = ask_bits(self, queries, thresholds, words)
-        inside["_law"] = law
-        public = (law.density, queries.tolist(), thresholds.tolist())
-        return tape.heard("bit", words, public, np.concatenate(seen), lambda: given)
-
-    return [(PaidQuestions, "ask", questions), (BinaryThresholdOracle, "ask", bits)]
-
-
-def _of_choices(tape: Tape) -> list[Patch]:
-    """Return what hears choices."""
-    choose, choose_exactly = vars(stumps)["choose"], vars(stripes)["choose_exactly"]
-
-    def one(scale: float, losses: Numbers, words: Numbers) -> Any:  # noqa: ANN401
-        return tape.heard("choice", _NO_WORDS, (scale, words.tolist()), losses, lambda: choose(scale, losses, words))
-
-    def edge(scale: float, near: Callable[[int], Candidates], bits: Any) -> Any:  # noqa: ANN401
-        return tape.heard("choice", _NO_WORDS, (scale,), near(_ALL), lambda: choose_exactly(scale, near, bits))
-
-    return [(stumps, "choose", one), (stripes, "choose_exactly", edge), (classical, "choose_exactly", edge)]
+        for where, name, was in real:
+            setattr(where, name, was)

@@ -1,24 +1,34 @@
 """A run on D, and runs on its neighbours with the outputs of all mechanisms frozen (see `oracle.audit.recording`)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.audit.recording import Call, Divergence, Place, Tape, listening
-from oracle.planning.plan import Plan
+from oracle.accounting.ledger import SideRearmed
+from oracle.audit.recording import Address, Change, Divergence, Listener, Tape
+from oracle.errors import DataError
+from oracle.planning.ensemble.model import EnsemblePlan
+from oracle.planning.plan import BoxPlan, Plan
 from oracle.predictors.base import Answers, Predictor, StateArrays
+from oracle.predictors.ensemble.predictor import Ensemble
 from oracle.predictors.kinds import new_trainer, points_beyond, restore_predictor
 
-__all__ = ["MARGIN", "MEAN", "Recorded", "Replayed", "World", "record", "replay"]
+__all__ = ["Moved", "Other", "Recorded", "Replayed", "World", "record", "replay"]
 
-MARGIN: Final = Place("margin", ())
-"""What is released of the points of boxes, or of the rarest class: noise and all, as that is the same in both runs."""
-
-MEAN: Final = Place("mean", ())
-"""The vector that bits are asked about, each coordinate of which a row may move."""
+_PRIVATE: Final = {
+    "rectangles": {"points", "mediums", "collected", "harvest"},
+    "stumps": {"points", "mediums", "collected", "harvest"},
+    "ensemble": {"life", "next", "teachers", "answers", "counters"},
+    "bisection": {"database"},
+    "statistics": {"cells"},
+    "sparse-vector": {"cells"},
+    "distribution": {"rows"},
+    "classical": set[str](),
+}
+"""How names of arrays begin that may depend on records otherwise than by what mechanisms told; all others are public."""
 
 
 class World(NamedTuple):
@@ -41,139 +51,200 @@ class World(NamedTuple):
     present: NDArray[np.bool_]
 
 
+class Other(NamedTuple):
+    """A neighbour D' of D.
+
+    Attributes:
+        world: D'.
+        round: Whose query is another one, there or not; None where a training row is.
+        records: How many are there in one of both and not in the other.
+        forced: What the query is answered in D' (see `Tape`).
+    """
+
+    world: World
+    round: int | None = None
+    records: int = 1
+    forced: Callable[[Address], int | None] = lambda _: None
+
+
+class Moved(NamedTuple):
+    """A change, and where it showed.
+
+    Attributes:
+        change: The change.
+        phase: 0 while the predictor was trained.
+        life: Of a side, or of an ensemble: how many began before.
+    """
+
+    change: Change
+    phase: int
+    life: int
+
+
 class Recorded(NamedTuple):
-    """A run on D, in batches.
+    """A run on D, in batches, each by a predictor restored from the state before it.
 
     Attributes:
         world: D.
         cuts: Rounds before which batches begin, and the last one's end.
-        calls: Uses of mechanisms in training, then in each batch.
+        tapes: Uses of mechanisms in training, then in each batch.
         margin: What is released of the points, if anything.
         states: Before each batch, and behind the last.
         answers: To each batch.
+        lives: (side, round) of each life that began in a phase, or of an ensemble's at all but the first.
     """
 
     world: World
     cuts: Sequence[int]
-    calls: Sequence[Sequence[Call]]
+    tapes: Sequence[Tape]
     margin: int | None
     states: Sequence[StateArrays]
     answers: Sequence[Answers]
+    lives: Sequence[tuple[int, int]]
 
 
 class Replayed(NamedTuple):
     """A run on D'.
 
     Attributes:
-        moved: How far inputs were apart (`Tape.moved`).
+        moved: What inputs differed.
         wrong: What else differed, if anything.
         until: The first cut at which the state was that of D again; past the last one where it never was.
     """
 
-    moved: Mapping[Place, tuple[float, float]]
+    moved: Sequence[Moved]
     wrong: str | None
     until: int
 
 
-def _trained(world: World, tape: Tape) -> tuple[Predictor, int | None]:
+def _trained(world: World, listener: Listener, tape: Tape) -> tuple[StateArrays, int | None]:
     trainer = new_trainer(world.plan, world.secret)
-    with listening(tape):
+    listener.tape = tape
+    try:
         for part in np.array_split(np.arange(len(world.rows)), 3):
             trainer.add(world.rows[part], world.labels[part])
         predictor = trainer.finish()
-    tape.finish()
-    return predictor, points_beyond(trainer)
+    finally:
+        listener.tape = None
+    return predictor.export(), points_beyond(trainer)
 
 
-def _answered(world: World, predictor: Predictor, rows: slice, tape: Tape) -> Answers:
-    tape.predictor = predictor
-    with listening(tape):
+def _answered(world: World, state: StateArrays, rows: slice, listener: Listener, tape: Tape) -> tuple[Answers, Predictor]:
+    predictor = restore_predictor(world.plan, {name: array.copy() for name, array in state.items()})
+    listener.tape = tape
+    try:
         answers = predictor.answer(world.queries[rows], world.present[rows])
-    tape.finish()
-    return answers
+    finally:
+        listener.tape = None
+    return answers, predictor
 
 
-def record(world: World, cuts: Sequence[int]) -> Recorded:
+def record(world: World, listener: Listener, batch: int) -> Recorded:
     """Play the run on D.
 
     Args:
         world: D.
-        cuts: Rounds at which batches are cut.
+        listener: Who hears.
+        batch: Rounds of a batch; one ends with each phase, too.
     """
-    ends = sorted({0, *cuts, len(world.queries)})
-    tapes = [Tape()]
-    predictor, margin = _trained(world, tapes[0])
-    states, given = [predictor.export()], []
-    for start, stop in pairwise(ends):
+    count = len(world.queries)
+    ends = np.cumsum([min(phase.rounds, count) for phase in world.plan.phases])
+    cuts = sorted({*range(0, count, batch), *ends[ends < count].tolist(), count})
+    tapes, given, lives = [Tape()], list[Answers](), list[tuple[int, int]]()
+    state, margin = _trained(world, listener, tapes[0])
+    states = [state]
+    for start, stop in pairwise(cuts):
         tapes.append(Tape())
-        given.append(_answered(world, predictor, slice(start, stop), tapes[-1]))
+        answers, predictor = _answered(world, states[-1], slice(start, stop), listener, tapes[-1])
+        given.append(answers)
         states.append(predictor.export())
-    return Recorded(world, ends, [tape.calls for tape in tapes], margin, states, given)
+        lives += [(event.side, event.round) for event in answers.events if isinstance(event, SideRearmed)]
+        if isinstance(predictor, Ensemble) and predictor.lives > len(lives) + 1:  # one begins with a phase
+            lives.append((0, stop))
+    return Recorded(world, cuts, tapes, margin, states, given, lives)
 
 
-def replay(run: Recorded, world: World, changed: int | None = None) -> Replayed:
+def replay(run: Recorded, listener: Listener, other: Other) -> Replayed:
     """Play the run on D'.
 
     Args:
         run: What was recorded on D.
-        world: D'.
-        changed: The round whose query is another one, there or not; None where a training row is.
+        listener: Who hears.
+        other: D'.
     """
-    moved: dict[Place, tuple[float, float]] = {}
+    moved: list[Moved] = []
     try:
-        until = _replayed(run, world, changed, moved)
+        until = _replayed(run, listener, other, moved)
     except Divergence as exc:
         return Replayed(moved, str(exc), run.cuts[-1] + 1)
+    except DataError:  # no such row is taken
+        return Replayed([], None, 0)
     return Replayed(moved, None, until)
 
 
-def _replayed(run: Recorded, world: World, changed: int | None, moved: dict[Place, tuple[float, float]]) -> int:
-    first = 0
-    if changed is None:
-        tape = Tape(run.calls[0])
-        try:
-            predictor, margin = _trained(world, tape)
-        finally:
-            _add(moved, tape)
+def _replayed(run: Recorded, listener: Listener, other: Other, moved: list[Moved]) -> int:
+    world, first, state = other.world, 0, run.states[0]
+    if other.round is None:
+        tape = Tape(run.tapes[0])
+        state, margin = _trained(world, listener, tape)
+        moved += [Moved(change, 0, 0) for change in tape.changes(frozenset())]
         if margin is not None and run.margin is not None and margin != run.margin:
-            moved[MARGIN] = min(0.0, margin - run.margin), max(0.0, margin - run.margin)
-        state = predictor.export()
-        if "database" in state:
-            change = float(np.abs(np.subtract(state["database"], run.states[0]["database"])).max())
-            moved |= {MEAN: (0.0, change)} if change else {}
+            moved.append(Moved(Change("margin", None, 0, float(margin - run.margin)), 0, 0))
+        if _unlike(world.plan, state, run.states[0]):
+            raise Divergence(f"{_unlike(world.plan, state, run.states[0])}: it follows from the rows")
         if _equal(state, run.states[0]):
             return 0
-        if world.plan is not run.world.plan:  # it declares one row more
-            predictor = restore_predictor(run.world.plan, state)
+        world = world._replace(plan=run.world.plan)  # D' may declare one row more
     else:
-        first = int(np.searchsorted(run.cuts, changed, side="right")) - 1
-        predictor = restore_predictor(world.plan, {name: array.copy() for name, array in run.states[first].items()})
+        first = int(np.searchsorted(run.cuts, other.round, side="right")) - 1
+        state = run.states[first]
     for batch in range(first, len(run.answers)):
         start, stop = run.cuts[batch : batch + 2]
-        there = changed is not None and start <= changed < stop
-        tape = Tape(run.calls[batch + 1], free=there)
-        try:
-            answers = _answered(world, predictor, slice(start, stop), tape)
-        finally:
-            _add(moved, tape)
-        left_out = changed - start if there and changed is not None else None
-        if not _same(answers, run.answers[batch], left_out):
+        there = other.round is not None and start <= other.round < stop
+        phase = _phase_of(world.plan, start)
+        begun = world.plan.first_round(phase)
+        own = other.round - begun if there and other.round is not None else None
+        tape = Tape(run.tapes[batch + 1], own, other.forced)
+        answers, predictor = _answered(world, state, slice(start, stop), listener, tape)
+        halted = {(side, at - begun) for side, at in run.lives}
+        moved += [Moved(one, phase, _life(run, phase, begun, one.address)) for one in tape.changes(halted)]
+        if not _same(answers, run.answers[batch], None if own is None else own + begun - start):
             raise Divergence("what is told follows from the data")
-        if _equal(predictor.export(), run.states[batch + 1]):
+        state = predictor.export()
+        if _unlike(world.plan, state, run.states[batch + 1]):
+            raise Divergence(f"{_unlike(world.plan, state, run.states[batch + 1])}: it follows from the data")
+        if _equal(state, run.states[batch + 1]):
             return stop
     return run.cuts[-1] + 1
 
 
-def _add(moved: dict[Place, tuple[float, float]], tape: Tape) -> None:
-    for place, (low, high) in tape.moved.items():
-        lowest, highest = moved.get(place, (0.0, 0.0))
-        moved[place] = min(low, lowest), max(high, highest)
+def _phase_of(plan: Plan, number: int) -> int:
+    ends = np.cumsum([phase.rounds for phase in plan.phases], dtype=np.float64)
+    return 1 + int(np.searchsorted(ends, number, side="right"))
+
+
+def _life(run: Recorded, phase: int, begun: int, address: Address | None) -> int:
+    """Return how many lives of a side began before, of an ensemble in all: its Stopper is asked from the next round on."""
+    if address is None or not isinstance(run.world.plan, BoxPlan | EnsemblePlan):
+        return 0
+    number = begun + address.round - (address.purpose.name == "STOPPER")
+    ours = isinstance(run.world.plan, EnsemblePlan)
+    return sum(at <= number and (ours or (side == address.side and at >= begun)) for side, at in run.lives)
+
+
+def _unlike(plan: Plan, state: StateArrays, other: StateArrays) -> str | None:
+    """Return the name of a public array that differs, if one does."""
+    hidden = _PRIVATE[plan.predictor]
+    return next((name for name in state if name.split("_")[0] not in hidden and not _alike(state, other, name)), None)
+
+
+def _alike(state: StateArrays, other: StateArrays, name: str) -> bool:
+    one, its = state[name], other.get(name)
+    return its is not None and one.shape == its.shape and one.tobytes() == its.tobytes()
 
 
 def _equal(state: StateArrays, other: StateArrays) -> bool:
-    return state.keys() == other.keys() and all(
-        array.shape == other[name].shape and array.tobytes() == other[name].tobytes() for name, array in state.items()
-    )
+    return state.keys() == other.keys() and all(_alike(state, other, name) for name in state)
 
 
 def _same(answers: Answers, other: Answers, left_out: int | None) -> bool:
