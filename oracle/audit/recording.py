@@ -102,7 +102,7 @@ class Tape:
         forced: Callable[[Address], int | None] = lambda _: None,
     ) -> None:
         self.uses: list[Use] = []
-        self._sums: dict[int, list[tuple[int, int]]] = {}
+        self._sums: dict[int, list[tuple[int, int, int]]] = {}
         self._asked: list[tuple[Words, Purpose, Words, Words]] = []
         self._before, self._own, self._forced = before, own, forced
         self._turns: dict[int, int] = {}
@@ -173,7 +173,7 @@ class Tape:
                     given.reshape(-1)[row] = were[len(mine)][1]
                 elif self.address(word).round != self._own:
                     raise Divergence("a sum is released that was not before")
-            mine.append((number, int(given.reshape(-1)[row])))
+            mine.append((number, int(given.reshape(-1)[row]), len(self.uses)))
         return given
 
     def changes(self, halted: Set[tuple[int, int]]) -> list[Change]:
@@ -222,9 +222,14 @@ class Tape:
             mine = self._sums.get(word, [])
             if len(mine) != len(were) and before.address(word).round != self._own:
                 raise Divergence("a sum is not released that was before")
-            if mine and were and mine[-1][0] != were[-1][0]:
+            if mine and were and mine[-1][0] != were[-1][0] and not self._asked_again(word, mine[-1][2]):
                 changes.append(Change("sum", self.address(word), 0, float(mine[-1][0] - were[-1][0])))
         return changes
+
+
+    def _asked_again(self, word: int, number: int) -> bool:
+        """Return whether the question that a sum answered was decided again behind a re-arm."""
+        return any((use.words == np.uint64(word)).any() for use in self.uses[number:] if use.kind == "edge")
 
 
 def _rows(now: Numbers, rows: Numbers) -> Iterator[tuple[int, Any]]:
