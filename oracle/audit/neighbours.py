@@ -4,7 +4,7 @@ Plans are uneven (`oracle.audit.uneven_runs`): sides are armed again often, and 
 Queries are asked where points lie; each third round has none, so that one may be put there and answered anything.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import numpy as np
@@ -23,6 +23,7 @@ from oracle.audit.trials import stream
 from oracle.audit.whole_checks import run_of
 from oracle.audit.whole_runs import Run
 from oracle.mechanisms.addresses import Purpose
+from oracle.mechanisms.noise.tables import tail_reach
 from oracle.planning.bisection.model import BisectionPlan
 from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.distribution.model import DistributionPlan
@@ -52,12 +53,23 @@ _BESIDE: Final = 3
 _REPLACED: Final = 8
 """Of so many queries one is exchanged for another, too."""
 
-_ENOUGH: Final = 48
-"""Rows of a table, and rounds of an ensemble, that are looked at: more would take long."""
+_ENOUGH: Final = 60
+"""Rows, and rounds of an ensemble, that are looked at: more would take long."""
 
 _BLANK, _QUANTILE = 0.1, 0.3
-_CLASSES: Final = (3, 2)
-_MESSAGES: Final = 40
+_CLASSES: Final = (5, 2, 3)
+_WRONG: Final = 0.4
+"""Labels of an ensemble's rows that follow from nothing, so that teachers disagree."""
+
+_SLICE: Final = 9.0
+_FEWER: Final = 2
+"""Runs that are like another one, but for some rows, and end early."""
+
+_MISSING, _SHORT = 5, 40
+_LAST: Final = 4
+"""Rounds before something begins or ends in which queries of ensembles are looked at, all of them."""
+
+_MESSAGES: Final = 41
 _NEVER: Final = 1 << 30
 _TOO_LARGE: Final = (1.5, -1.0, 1e300, np.inf, np.nan)
 """Values that no row of OnlineBisection may have."""
@@ -71,6 +83,13 @@ def worlds_of(plan: Plan, randomness: Randomness) -> Iterator[World]:
         randomness: All is drawn.
     """
     draws = Draws(randomness, 1 << 16)
+    for world in _long_worlds(plan, randomness, draws):
+        yield world
+        for _ in range(_FEWER):
+            yield _begun(world, draws)
+
+
+def _long_worlds(plan: Plan, randomness: Randomness, draws: Draws) -> Iterator[World]:
     if isinstance(plan, TablePlan):
         yield _table(plan, randomness, draws)
     elif isinstance(plan, DistributionPlan):
@@ -78,12 +97,35 @@ def worlds_of(plan: Plan, randomness: Randomness) -> Iterator[World]:
     elif isinstance(plan, EnsemblePlan):
         yield from (_ensemble(number, randomness, draws) for number in range(len(_CLASSES)))
     else:
-        for number in range(2):
-            yield _of_run(run_of(plan, draws, number), randomness.secret(number), draws)
+        runs = [run_of(plan, draws, number) for number in range(2)]
+        for number, run in enumerate(runs):
+            yield _of_run(run.plan, run, randomness.secret(number), draws)
+        if isinstance(plan, BoxPlan) and plan.slicing == "sequential":
+            yield _of_run(_as_written(runs[0].plan), runs[0], randomness.secret(len(runs)), draws)
 
 
-def _of_run(run: Run, secret: bytes, draws: Draws) -> World:
-    plan, features, declared = run.plan, run.plan.features, run.plan.declared
+def _begun(world: World, draws: Draws) -> World:
+    """Return the beginning of a run on some fewer rows, so that what follows from how many there are shows."""
+    some, labels = draws.some(1 + draws.below(_MISSING), len(world.labels)), world.labels.copy()
+    labels[some] = NO_LABEL if isinstance(world.plan, EnsemblePlan) else False
+    return world._replace(labels=labels, queries=world.queries[:_SHORT], present=world.present[:_SHORT])
+
+
+def _as_written(plan: Plan) -> BoxPlan:
+    """Return a plan of Algorithms 1 to 5 of Stemmer (2024), with slices of noisy sizes and real noise."""
+    if not isinstance(plan, BoxPlan):
+        raise TypeError
+    phases = []
+    for phase in plan.phases:
+        base, stopper = phase.start.points, replace(phase.stopper, law="laplace", scale=phase.stopper.epsilon)
+        start = replace(phase.start, law="laplace", trim=0, base=base, slice_scale=_SLICE, points=base + tail_reach(_SLICE))
+        rearmed = replace(phase.rearmed, law="laplace")
+        phases.append(replace(phase, start=start, rearmed=rearmed, stopper=stopper))
+    return replace(plan, profile="paper", slicing="rsc", phases=tuple(phases), nominal_privacy=True)
+
+
+def _of_run(plan: Plan, run: Run, secret: bytes, draws: Draws) -> World:
+    features, declared = run.plan.features, run.plan.declared
     rows = np.array([numbers_of(features, row) for row in run.rows[:declared]])
     asked = [message for message in run.messages if message != ()]
     queries = np.array([numbers_of(features, one) if one is not None else [0.0] * rows.shape[1] for one in asked])
@@ -144,9 +186,13 @@ def _distribution(number: int, randomness: Randomness, draws: Draws) -> World:
 def _ensemble(number: int, randomness: Randomness, draws: Draws) -> World:
     """Return data of teachers of few rows, who learn each of these by heart."""
     plan = uneven_plan(draws, _CLASSES[number], resting=number % 2 == 1)
-    phases = tuple(replace(phase, stopper=replace(phase.stopper, cap=_NEVER), paid=2 * _NEVER) for phase in plan.phases)
+    phases = tuple(
+        replace(phase, stopper=replace(phase.stopper, cap=_NEVER), paid=2 * _NEVER, gap=1) for phase in plan.phases
+    )
     plan = replace(plan, phases=phases, parameters={}, declared=2 * plan.teachers, examples=2 * plan.teachers)
     rows, labels = random_rows(draws, plan.declared, len(plan.classes))
+    wrong = np.flatnonzero(draws.uniform(plan.declared) < _WRONG)
+    labels[wrong] = [draws.below(len(plan.classes)) for _ in wrong]
     labels[draws.uniform(plan.declared) < _BLANK] = NO_LABEL
     queries, _ = random_rows(draws, plan.rounds, len(plan.classes))
     for query in np.flatnonzero(draws.uniform(plan.rounds) < _NEAR):
@@ -166,14 +212,24 @@ def neighbours_of(run: Recorded, draws: Draws) -> Iterator[Other]:
     for row in _rows_of(world, draws):
         yield from (Other(one) for one in _other_rows(world, row, draws))
     if world.plan.protects_queries:
-        count = len(world.present)
-        some = draws.some(_ENOUGH, count) if isinstance(world.plan, EnsemblePlan) else range(count)
-        for number in some:
+        for number in _rounds_of(run, draws):
             yield from _other_queries(world, number, draws)
 
 
 def _rows_of(world: World, draws: Draws) -> list[int]:
-    return draws.some(min(_ENOUGH, len(world.rows)), len(world.rows))  if isinstance(world.plan, TablePlan) else list(range(len(world.rows)))
+    """Return rows to leave out, or to put in: some, fewer of short runs, and of tables, where each takes long."""
+    count = _ENOUGH // (1 + (len(world.queries) == _SHORT)) // (1 + isinstance(world.plan, TablePlan))
+    return draws.some(min(count, len(world.rows)), len(world.rows))
+
+
+def _rounds_of(run: Recorded, draws: Draws) -> Iterable[int]:
+    """Return the rounds whose queries are looked at: all; of ensembles the last ones of each life, pool and block."""
+    plan, count = run.world.plan, len(run.world.present)
+    if not isinstance(plan, EnsemblePlan):
+        return range(count)
+    ends = [at for _, at in run.lives] + [stop - phase.lag for stop, phase in zip(np.cumsum([one.rounds for one in plan.phases]).tolist(), plan.phases, strict=True)]
+    last = {number for end in ends for number in range(end - _LAST, end + 1)}
+    return sorted({*(last & set(range(count))), *draws.some(min(_ENOUGH, count), count)})
 
 
 def _other_rows(world: World, row: int, draws: Draws) -> Iterator[World]:

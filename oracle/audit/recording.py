@@ -164,8 +164,8 @@ class Tape:
         Raises:
             Divergence: Another one is made.
         """
-        given = live.copy()
-        for row, (word, number) in enumerate(zip(words.tolist(), inputs.reshape(-1).tolist(), strict=True)):
+        given, counts = live.copy(), np.broadcast_to(inputs, live.shape).reshape(-1).tolist()
+        for row, (word, number) in enumerate(zip(words.tolist(), counts, strict=True)):
             mine = self._sums.setdefault(word, [])
             if self._before is not None:
                 were = self._before._sums.get(word, [])  # noqa: SLF001 -- of this class

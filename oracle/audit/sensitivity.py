@@ -11,8 +11,8 @@ noise and its bits are the same; and nothing else that is told differs. Sensitiv
 outputs, so a check can refute it, and does not prove it.
 
 What it does not show: that mechanisms have the noise of the plan, and the plan enough of it (`oracle.audit.whole_runs`,
-`oracle.audit.due`); what time tells; anything of queries that a plan does not protect, or of profiles `paper` but that
-of bisection. An ensemble's cap, at which a life ends without noise, is charged to delta, so none is reached here.
+`oracle.audit.due`); what time tells; anything of queries that a plan does not protect, or of profiles `paper` but those
+of boxes and bisection. An ensemble's cap, at which a life ends without noise, is charged to delta, so none is reached here.
 """
 
 from collections.abc import Iterable, Sequence
@@ -146,7 +146,7 @@ def _row_elsewhere(plan: Plan, moved: Sequence[Moved]) -> str | None:
 
 def _instances(plan: BoxPlan) -> int:
     """Return in how many sides of a phase a record may be (Lemma 3)."""
-    return len(plan.sides) if plan.slicing == "sequential" else 1
+    return 1 if plan.slicing == "faces" else len(plan.sides)
 
 
 def _choices(plan: ClassicalPlan) -> int:
