@@ -17,7 +17,7 @@ from oracle.audit.ensemble_runs import random_rows, uneven_plan
 from oracle.audit.plain_values import numbers_of
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.recording import Address
-from oracle.audit.replays import Other, Recorded, World
+from oracle.audit.replays import PARTS, Other, Recorded, World
 from oracle.audit.table_runs import eager, random_cells
 from oracle.audit.trials import stream
 from oracle.audit.whole_checks import run_of
@@ -71,6 +71,7 @@ _LAST: Final = 4
 
 _MESSAGES: Final = 41
 _NEVER: Final = 1 << 30
+_FAR: Final = 1e9
 _TOO_LARGE: Final = (1.5, -1.0, 1e300, np.inf, np.nan)
 """Values that no row of OnlineBisection may have."""
 
@@ -169,9 +170,12 @@ def _ask_at_points(world: World, plan: BoxPlan, draws: Draws) -> None:
 
 
 def _table(plan: TablePlan, randomness: Randomness, draws: Draws) -> World:
+    """Return data of a table; half of the questions are about the one cell that some row is in."""
     cells, there = random_cells(plan, draws).astype(np.float64), draws.uniform(plan.declared) >= _BLANK
-    asked = draws.uniform(_MESSAGES) >= _BLANK
-    return World(eager(plan), randomness.secret(0), cells, there, stream(plan, _MESSAGES), asked)
+    asked, queries = draws.uniform(_MESSAGES) >= _BLANK, stream(plan, _MESSAGES)
+    for number in np.flatnonzero(draws.uniform(_MESSAGES) < _NEAR):
+        queries[number, : cells.shape[1]] = 2.0 ** cells[draws.below(len(cells))]
+    return World(eager(plan), randomness.secret(0), cells, there, queries, asked)
 
 
 def _distribution(number: int, randomness: Randomness, draws: Draws) -> World:
@@ -217,9 +221,13 @@ def neighbours_of(run: Recorded, draws: Draws) -> Iterator[Other]:
 
 
 def _rows_of(world: World, draws: Draws) -> list[int]:
-    """Return rows to leave out, or to put in: some, fewer of short runs, and of tables, where each takes long."""
+    """Return rows to leave out, or to put in: where batches begin and end, the outermost ones, and some others."""
+    rows = np.where((world.labels > 0)[:, None], world.rows, 0.0)
+    known = {*rows.argmin(axis=0).tolist(), *rows.argmax(axis=0).tolist()}
+    for part in np.array_split(np.arange(len(rows)), PARTS):
+        known |= {int(part[0]), int(part[-1])}
     count = _ENOUGH // (1 + (len(world.queries) == _SHORT)) // (1 + isinstance(world.plan, TablePlan))
-    return draws.some(min(count, len(world.rows)), len(world.rows))
+    return sorted({*known, *draws.some(min(count, len(rows)), len(rows))})
 
 
 def _rounds_of(run: Recorded, draws: Draws) -> Iterable[int]:
@@ -243,7 +251,7 @@ def _other_rows(world: World, row: int, draws: Draws) -> Iterator[World]:
         labels[row] = NO_LABEL if labels[row] != NO_LABEL else draws.below(len(plan.classes))
     else:
         labels[row] = not labels[row]
-        rows[row] = rows[draws.below(len(rows))] if labels[row] else rows[row]  # one that was none may be any
+    rows[row] = _another(world, world.rows, draws)  # one that is none may be any
     yield world._replace(labels=labels, rows=rows)
     if isinstance(plan, BisectionPlan) and labels[row]:
         for value in _TOO_LARGE:
@@ -254,17 +262,28 @@ def _other_rows(world: World, row: int, draws: Draws) -> Iterator[World]:
 
 def _other_queries(world: World, number: int, draws: Draws) -> Iterator[Other]:
     """Yield data without a round's query, with one, or with another one."""
-    there = np.flatnonzero(world.present)
     drawn, present = world.queries.copy(), world.present.copy()
-    drawn[number] = world.queries[there[draws.below(len(there))]]
+    drawn[number] = _another(world, world.queries[world.present], draws)
     present[number] = not present[number]
     if world.present[number]:
-        yield Other(world._replace(present=present), number)
+        yield Other(world._replace(present=present, queries=drawn), number)
         if draws.below(_REPLACED) == 0:
             yield Other(world._replace(queries=drawn), number, records=2)
         return
     for forced in _outcomes(world.plan, draws):
         yield Other(world._replace(present=present, queries=drawn), number, forced=forced)
+
+
+def _another(world: World, known: Floats, draws: Draws) -> Floats:
+    """Return one of some rows or queries; at times with numbers that are far from all others'."""
+    drawn: Floats = known[draws.below(len(known))].copy()
+    if isinstance(world.plan, BisectionPlan | TablePlan) or draws.below(_REPLACED):
+        return drawn
+    starts = columns_of(world.plan.features)
+    for feature, start in zip(world.plan.features, starts, strict=False):
+        if feature.kind == "number":
+            drawn[start] = _FAR * (2 * draws.below(2) - 1)
+    return drawn
 
 
 def _outcomes(plan: Plan, draws: Draws) -> Iterator[Callable[[Address], int | None]]:

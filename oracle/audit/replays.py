@@ -16,7 +16,10 @@ from oracle.predictors.base import Answers, Predictor, StateArrays
 from oracle.predictors.ensemble.predictor import Ensemble
 from oracle.predictors.kinds import new_trainer, points_beyond, restore_predictor
 
-__all__ = ["Moved", "Other", "Recorded", "Replayed", "World", "record", "replay"]
+__all__ = ["PARTS", "Moved", "Other", "Recorded", "Replayed", "World", "record", "replay"]
+
+PARTS: Final = 3
+"""Batches that rows come in."""
 
 _PRIVATE: Final = {
     "rectangles": {"points", "mediums", "collected", "harvest"},
@@ -121,7 +124,7 @@ def _trained(world: World, listener: Listener, tape: Tape) -> tuple[StateArrays,
     trainer = new_trainer(world.plan, world.secret)
     listener.tape = tape
     try:
-        for part in np.array_split(np.arange(len(world.rows)), 3):
+        for part in np.array_split(np.arange(len(world.rows)), PARTS):
             trainer.add(world.rows[part], world.labels[part])
         predictor = trainer.finish()
     finally:
