@@ -8,19 +8,9 @@ from oracle.errors import DataError
 from oracle.planning.plan import Plan
 from oracle.predictors.kinds import new_trainer
 
-__all__ = ["key_let_go", "range_kept"]
+__all__ = ["key_let_go"]
 
 Seen = tuple[bool, str]
-
-
-def range_kept(plan: Plan, randomness: Randomness) -> Seen:
-    """A row with a value above 1 is refused: it would move the mean by more than 1/n."""
-    rows = np.full((1, len(plan.features)), 1.5)
-    try:
-        new_trainer(plan, randomness.secret(0)).add(rows, np.ones(1, dtype=np.bool_))
-    except DataError:
-        return True, "a row of values of 1.5 is refused"
-    return False, "a row of values of 1.5 is taken"
 
 
 def key_let_go(plan: Plan, randomness: Randomness) -> Seen:

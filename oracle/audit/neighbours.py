@@ -119,7 +119,9 @@ def _as_written(plan: Plan) -> BoxPlan:
     phases = []
     for phase in plan.phases:
         base, stopper = phase.start.points, replace(phase.stopper, law="laplace", scale=phase.stopper.epsilon)
-        start = replace(phase.start, law="laplace", trim=0, base=base, slice_scale=_SLICE, points=base + tail_reach(_SLICE))
+        start = replace(
+            phase.start, law="laplace", trim=0, base=base, slice_scale=_SLICE, points=base + tail_reach(_SLICE)
+        )
         rearmed = replace(phase.rearmed, law="laplace")
         phases.append(replace(phase, start=start, rearmed=rearmed, stopper=stopper))
     return replace(plan, profile="paper", slicing="rsc", phases=tuple(phases), nominal_privacy=True)
@@ -160,7 +162,7 @@ def _ask_at_points(world: World, plan: BoxPlan, draws: Draws) -> None:
     near = []
     for keys, armed, name in zip(Geometry(plan, names).keys(world.rows), predictor.sides.armed, names, strict=True):
         order, number = np.argsort(keys), known.index(name.rsplit(":", 1)[0])
-        last = armed.points[max(np.count_nonzero(armed.points < armed.points[-1]) - 1, 0)]
+        last = armed.points[max(int(np.count_nonzero(armed.points < armed.points[-1])) - 1, 0)]
         ends = np.searchsorted(keys[order], np.array([armed.points[0], last]))
         ranks = order[max(ends[0] - _BESIDE, 0) : ends[1] + 1 + _BESIDE]
         near.append((slice(starts[number], starts[number + 1]), ranks))
@@ -235,7 +237,10 @@ def _rounds_of(run: Recorded, draws: Draws) -> Iterable[int]:
     plan, count = run.world.plan, len(run.world.present)
     if not isinstance(plan, EnsemblePlan):
         return range(count)
-    ends = [at for _, at in run.lives] + [stop - phase.lag for stop, phase in zip(np.cumsum([one.rounds for one in plan.phases]).tolist(), plan.phases, strict=True)]
+    ends = [at for _, at in run.lives] + [
+        stop - phase.lag
+        for stop, phase in zip(np.cumsum([one.rounds for one in plan.phases]).tolist(), plan.phases, strict=True)
+    ]
     last = {number for end in ends for number in range(end - _LAST, end + 1)}
     return sorted({*(last & set(range(count))), *draws.some(min(_ENOUGH, count), count)})
 

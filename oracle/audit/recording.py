@@ -4,39 +4,24 @@ The idea is that of Re:cord-play (arXiv 2602.17454). A run on D writes down what
 what came of it. The run on D', which has one record more or less, is given the same outputs; so whatever else differs
 between the two is the data's doing: inputs of mechanisms, whose differences the proofs bound, and nothing else.
 
-All is heard where bits become noise: where a table's edges are compared with bits, where noise is added, where a choice
-is made. So nothing that a mechanism does with its inputs before is left out; and which mechanism it is follows from the
-address of the bits.
+What bits were for, and so which mechanism it is, follows from their address.
 """
 
-import sys
-from collections.abc import Callable, Iterator, Sequence, Set
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.mechanisms.addresses import Addresses, Purpose
+from oracle.mechanisms.addresses import Purpose
 from oracle.mechanisms.choice.exponential import Candidates
 from oracle.mechanisms.noise.tables import Edges
-from oracle.mechanisms.thresholds import bits
-from oracle.predictors.ensemble import fitting
-from oracle.predictors.ensemble import predictor as ensemble
 
-__all__ = ["Address", "Change", "Divergence", "Listener", "Tape", "Use", "listening"]
+__all__ = ["Address", "Change", "Divergence", "Tape", "Use"]
 
 Numbers = NDArray[Any]
 Words = NDArray[np.uint64]
-
-_ALL: Final = 1 << 40
-"""A reach that all candidates of a choice are within."""
-
-_NO_WORDS: Final = np.empty(0, dtype=np.uint64)
-
-_MADE: Final = ("oracle.mechanisms.noise.tables", "oracle.mechanisms.noise.laws", "oracle.mechanisms.choice.exponential")
-"""Where noise and choices are made of bits; what is heard is who imports it from there."""
 
 
 class Divergence(Exception):  # noqa: N818 -- it is caught in this floor, and is no error of Perpetua's
@@ -176,7 +161,7 @@ class Tape:
             mine.append((number, int(given.reshape(-1)[row]), len(self.uses)))
         return given
 
-    def changes(self, halted: Set[tuple[int, int]]) -> list[Change]:
+    def changes(self, halted: AbstractSet[tuple[int, int]]) -> list[Change]:
         """Return all inputs that differ; of what was decided again behind a re-arm, with the same bits, the last ones.
 
         Args:
@@ -192,14 +177,16 @@ class Tape:
         found, edges = list[Change](), list[tuple[int, Words, Numbers, Numbers]]()
         for number, (use, before) in enumerate(zip(self.uses, self._before.uses, strict=True)):
             if use.kind == "edge":
-                edges.append((number, use.words, np.where(use.words == before.words, before.inputs - use.inputs, 0), use.given))
+                edges.append(
+                    (number, use.words, np.where(use.words == before.words, before.inputs - use.inputs, 0), use.given)
+                )
             elif use.kind != "coin":
                 by = _APART[use.kind](before.inputs, use.inputs)
                 found += [Change(use.kind, None, number, by)] if by else []
         return found + self._edges_moved(edges, halted) + self._sums_moved(self._before)
 
     def _edges_moved(
-        self, edges: Sequence[tuple[int, Words, Numbers, Numbers]], halted: Set[tuple[int, int]]
+        self, edges: Sequence[tuple[int, Words, Numbers, Numbers]], halted: AbstractSet[tuple[int, int]]
     ) -> list[Change]:
         if not any(moves.any() for _, _, moves, _ in edges):
             return []
@@ -225,7 +212,6 @@ class Tape:
             if mine and were and mine[-1][0] != were[-1][0] and not self._asked_again(word, mine[-1][2]):
                 changes.append(Change("sum", self.address(word), 0, float(mine[-1][0] - were[-1][0])))
         return changes
-
 
     def _asked_again(self, word: int, number: int) -> bool:
         """Return whether the question that a sum answered was decided again behind a re-arm."""
@@ -293,150 +279,3 @@ _APART: Final[dict[str, Callable[[Any, Any], float]]] = {
     "choice": _spread,
     "teachers": _other_teachers,
 }
-
-
-class _Noise(np.ndarray[Any, np.dtype[np.int64]]):
-    """Noise that tells what it is added to."""
-
-    heard: Callable[[Words, Numbers, Numbers], Numbers]
-    words: Words
-
-    def __getitem__(self, rows: Any) -> Any:  # noqa: ANN401 -- as of arrays
-        return self.view(np.ndarray)[rows]
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **rest: Any) -> Any:  # noqa: ANN401
-        plain = [one.view(np.ndarray) if isinstance(one, _Noise) else one for one in inputs]
-        made = getattr(ufunc, method)(*plain, **rest)
-        if ufunc is not np.add or method != "__call__":
-            return made
-        counts = next(np.asarray(one) for one in inputs if not isinstance(one, _Noise))
-        return self.heard(self.words, counts, made)
-
-
-class Listener:
-    """Hands what is heard to a tape; without one the real things answer.
-
-    Attributes:
-        tape: The tape.
-    """
-
-    def __init__(self) -> None:
-        self.tape: Tape | None = None
-
-    def patches(self) -> Iterator[tuple[Any, str, Any]]:
-        """Yield classes and modules, names in them, and what to put there."""
-        exceed, words_of, below = Edges.exceed, Addresses.words, vars(bits)["_below"]
-
-        def heard_exceed(table: Edges, index: Numbers, words: Words) -> Any:  # noqa: ANN401
-            def live() -> Any:  # noqa: ANN401
-                return exceed(table, index, words)
-
-            return self.tape.heard("edge", table, words[:, 0].copy(), index.copy(), live) if self.tape else live()
-
-        def heard_words(which: Addresses, purpose: Purpose, rounds: Words, sides: Words, hashes: Words | None) -> Words:
-            made = words_of(which, purpose, rounds, sides, hashes)
-            if self.tape:
-                self.tape.addressed(purpose, rounds.copy(), sides.copy(), made)
-            return made
-
-        def heard_below(words: Words, chances: Numbers) -> Any:  # noqa: ANN401
-            def live() -> Any:  # noqa: ANN401
-                return below(words, chances)
-
-            return self.tape.heard("coin", None, words[:, 0].copy(), None, live) if self.tape else live()
-
-        yield Edges, "exceed", heard_exceed
-        yield Addresses, "words", heard_words
-        yield bits, "_below", heard_below
-        for module in [one for name, one in sys.modules.items() if name.startswith(("oracle.predictors.", "oracle.mech"))]:
-            for name, heard in _HEARD.items():
-                if module.__name__ not in _MADE and callable(vars(module).get(name)):
-                    yield module, name, heard(self, vars(module)[name])
-        yield ensemble, "Fitting", self._fitting(vars(ensemble)["Fitting"])
-        yield fitting, "fit_teachers", _remembering(vars(fitting)["fit_teachers"])
-
-    def _fitting(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        def fit(plan: Any, rows: tuple[Numbers, Numbers, Numbers], life: int) -> Any:  # noqa: ANN401
-            if self.tape:
-                self.tape.heard("teachers", life, _NO_WORDS, rows, lambda: None)
-            return real(plan, rows, life)
-
-        return fit
-
-
-def _heard_noise(listener: Listener, real: Callable[..., Numbers]) -> Callable[..., Numbers]:
-    def noise(*law: Any) -> Numbers:  # noqa: ANN401 -- as of `sample` and `geometric`
-        made = real(*law)
-        if listener.tape is None:
-            return made
-        heard = made.view(_Noise)
-        heard.heard, heard.words = listener.tape.added, law[-1].reshape(-1, 2)[:, 0]
-        return heard
-
-    return noise
-
-
-def _heard_choice(listener: Listener, real: Callable[..., Any]) -> Callable[..., Any]:
-    def choose(scale: float, losses: Any, source: Any) -> Any:  # noqa: ANN401 -- as of `choose` and `choose_exactly`
-        def live() -> Any:  # noqa: ANN401
-            return real(scale, losses, source)
-
-        if listener.tape is None:
-            return live()
-        inputs = losses(_ALL) if callable(losses) else losses.copy()
-        words = _NO_WORDS if callable(losses) else source.copy()
-        return listener.tape.heard("choice", scale, words, inputs, live)
-
-    return choose
-
-
-def _heard_law(listener: Listener, real: Callable[..., Any]) -> Callable[..., Any]:
-    def named_law(*law: Any) -> Any:  # noqa: ANN401 -- as of `named_law`
-        made = real(*law)
-
-        def smaller_side(thresholds: Numbers) -> Any:  # noqa: ANN401
-            def live() -> Any:  # noqa: ANN401
-                return made.smaller_side(thresholds)
-
-            return listener.tape.heard("bit", law, _NO_WORDS, thresholds.copy(), live) if listener.tape else live()
-
-        return replace(made, smaller_side=smaller_side)
-
-    return named_law
-
-
-_HEARD: Final[dict[str, Callable[[Listener, Callable[..., Any]], Callable[..., Any]]]] = {
-    "sample": _heard_noise,
-    "geometric": _heard_noise,
-    "choose": _heard_choice,
-    "choose_exactly": _heard_choice,
-    "named_law": _heard_law,
-}
-
-
-def _remembering(real: Callable[..., Any]) -> Callable[..., Any]:
-    """Fit the same teachers once."""
-    fitted: dict[bytes, Any] = {}
-
-    def fit(plan: Any, features: Numbers, labels: Numbers, owners: Numbers, seed: int) -> Any:  # noqa: ANN401
-        key = b"|".join([str(id(plan)).encode(), *(one.tobytes() for one in (features, labels, owners)), b"%d" % seed])
-        if key not in fitted:
-            fitted[key] = real(plan, features, labels, owners, seed)
-        return fitted[key]
-
-    return fit
-
-
-@contextmanager
-def listening() -> Iterator[Listener]:
-    """Let tapes hear all uses of noise; when it ends the real things are back."""
-    listener = Listener()
-    patches = list(listener.patches())
-    real = [(where, name, vars(where)[name]) for where, name, _ in patches]
-    try:
-        for where, name, heard in patches:
-            setattr(where, name, heard)
-        yield listener
-    finally:
-        for where, name, was in real:
-            setattr(where, name, was)

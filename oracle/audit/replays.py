@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import SideRearmed
-from oracle.audit.recording import Address, Change, Divergence, Listener, Tape
+from oracle.audit.listening import Listener
+from oracle.audit.recording import Address, Change, Divergence, Tape
 from oracle.errors import DataError
 from oracle.planning.ensemble.model import EnsemblePlan
 from oracle.planning.plan import BoxPlan, Plan
@@ -31,7 +32,7 @@ _PRIVATE: Final = {
     "distribution": {"rows"},
     "classical": set[str](),
 }
-"""How names of arrays begin that may depend on records otherwise than by what mechanisms told; all others are public."""
+"""How names of arrays begin that may depend on records otherwise than by what mechanisms told; others are public."""
 
 
 class World(NamedTuple):
@@ -132,7 +133,9 @@ def _trained(world: World, listener: Listener, tape: Tape) -> tuple[StateArrays,
     return predictor.export(), points_beyond(trainer)
 
 
-def _answered(world: World, state: StateArrays, rows: slice, listener: Listener, tape: Tape) -> tuple[Answers, Predictor]:
+def _answered(
+    world: World, state: StateArrays, rows: slice, listener: Listener, tape: Tape
+) -> tuple[Answers, Predictor]:
     predictor = restore_predictor(world.plan, {name: array.copy() for name, array in state.items()})
     listener.tape = tape
     try:
@@ -210,7 +213,7 @@ def _replayed(run: Recorded, listener: Listener, other: Other, moved: list[Moved
         tape = Tape(run.tapes[batch + 1], own, other.forced)
         answers, predictor = _answered(world, state, slice(start, stop), listener, tape)
         halted = {(side, at - begun) for side, at in run.lives}
-        moved += [Moved(one, phase, _life(run, phase, begun, one.address)) for one in tape.changes(halted)]
+        moved += [Moved(one, phase, _life(run, begun, one.address)) for one in tape.changes(halted)]
         if not _same(answers, run.answers[batch], None if own is None else own + begun - start):
             raise Divergence("what is told follows from the data")
         state = predictor.export()
@@ -226,8 +229,8 @@ def _phase_of(plan: Plan, number: int) -> int:
     return 1 + int(np.searchsorted(ends, number, side="right"))
 
 
-def _life(run: Recorded, phase: int, begun: int, address: Address | None) -> int:
-    """Return how many lives of a side began before, of an ensemble in all: its Stopper is asked from the next round on."""
+def _life(run: Recorded, begun: int, address: Address | None) -> int:
+    """Return how many lives of a side began before, of an ensemble in all; Stoppers are asked a round later."""
     if address is None or not isinstance(run.world.plan, BoxPlan | EnsemblePlan):
         return 0
     number = begun + address.round - (address.purpose.name == "STOPPER")

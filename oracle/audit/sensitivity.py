@@ -12,7 +12,7 @@ outputs, so a check can refute it, and does not prove it.
 
 What it does not show: that mechanisms have the noise of the plan, and the plan enough of it (`oracle.audit.whole_runs`,
 `oracle.audit.due`); what time tells; anything of queries that a plan does not protect, or of profiles `paper` but those
-of boxes and bisection. An ensemble's cap, at which a life ends without noise, is charged to delta, so none is reached here.
+of boxes and bisection. An ensemble's cap, at which a life ends without noise, is charged to delta; none is reached.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,9 +20,9 @@ from typing import Final
 
 from msgspec import UNSET
 
+from oracle.audit.listening import listening
 from oracle.audit.neighbours import neighbours_of, worlds_of
 from oracle.audit.randomness import Draws, Randomness
-from oracle.audit.recording import listening
 from oracle.audit.replays import Moved, Other, Recorded, Replayed, record, replay
 from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.ensemble.model import EnsemblePlan
@@ -181,24 +181,22 @@ def _box_elsewhere(plan: BoxPlan, moved: Sequence[Moved], other: Other) -> str |
     phase, places = _phase_of(plan, other), _places(moved)
     stoppers, depths = places.pop("stopper", set()), places.pop("depth", set())
     again = {one for one in depths if one[0] == phase}
-    if places:
-        return f"it shows in another mechanism: {sorted(places)}"
-    if len(stoppers) > other.records or any(one[0] != phase for one in stoppers):
-        return f"stopper: it shows in {sorted(stoppers)}"
     signs = {one.change.by > 0 for one in moved if _name(one) == "stopper"}
+    lives = {side: life + 1 for _, side, life in stoppers}
+    alike = other.records > 1 and not stoppers  # two queries, of which one Stopper counts either
+    elsewhere = not alike and any(life != lives.get(side) for _, side, life in again)
+    if (
+        places
+        or {(one[0], one[2]) for one in depths - again} - {(phase + 1, 0)}
+        or {one[0] for one in stoppers} - {phase}
+    ):
+        return f"a query of phase {phase} shows elsewhere: {sorted([*places, *stoppers, *depths], key=str)}"
+    if len(stoppers) > other.records or len(again) > len(stoppers) + alike or elsewhere:
+        return f"a query is a bit of the Stoppers {sorted(stoppers)}, and in the lives {sorted(again)} of its phase"
     if other.records == 1 and len(signs) > 1:
         return "stopper: a bit more is a bit less later"
-    lives = {side: life for _, side, life in stoppers}
-    alike = other.records > 1 and not stoppers  # two queries, of which one Stopper counts either
-    if len(again) > len(stoppers) + alike or (
-        not alike and any(life != lives.get(side, -2) + 1 for _, side, life in again)
-    ):
-        return f"depth: it shows in the lives {sorted(again)} of its phase, and is a bit of the Stoppers {sorted(stoppers)}"
-    later = depths - again
-    if any((one[0], one[2]) != (phase + 1, 0) for one in later):
-        return f"depth: it shows in {sorted(later)}, and was asked in phase {phase}"
-    if len(later) > (other.records - len(stoppers)) * _instances(plan):
-        return f"depth: it shows in {len(stoppers)} Stoppers and in {len(later)} sides of the next phase"
+    if len(depths - again) > (other.records - len(stoppers)) * _instances(plan):
+        return f"a query is a bit of {len(stoppers)} Stoppers, and in {len(depths - again)} sides of the next phase"
     return None
 
 
@@ -240,29 +238,22 @@ def short(plan: Plan) -> str | None:
     Args:
         plan: Of the profile `tight`; of any other nothing is said.
     """
+    charged: list[tuple[str, float, float]] = []
     if plan.profile != "tight":
         return None
-    if isinstance(plan, BoxPlan):
-        return _short_box(plan)
-    if isinstance(plan, ClassicalPlan):
-        spread = _STUMP_LOSSES if plan.concept == "stump" else _EDGE_LOSSES
-        due = plan.scale * spread * _choices(plan)
-        return f"{due:.6g} of choices" if due > plan.epsilon * (1.0 + _ROUNDED) else None
-    if isinstance(plan, EnsemblePlan):
-        asked = min(2, len(plan.classes) - 1)
-        fewer = [one.phase for one in plan.phases if one.paid < asked * one.stopper.cap]
-        return f"paid questions of phases {fewer}" if fewer else None
-    return None
-
-
-def _short_box(plan: BoxPlan) -> str | None:
-    for phase in plan.phases:
-        due = _instances(plan) * phase.stopper.cap
-        if phase.start.mediums < due or phase.rearmed.mediums < phase.stopper.cap:
-            return f"mediums of phase {phase.phase}, of which a record may be shown {due}"
     if isinstance(plan, StumpsPlan):
         chosen = plan.selection
-        due = _STUMP_LOSSES * chosen.scale, _CUT_LOSSES * chosen.cut_scale
-        if chosen.epsilon < due[0] * (1.0 - _ROUNDED) or chosen.cut_epsilon < due[1] * (1.0 - _ROUNDED):
-            return "the choices of a stump and its cut"
-    return None
+        charged.append(("a stump", chosen.epsilon, _STUMP_LOSSES * chosen.scale))
+        charged.append(("a cut", chosen.cut_epsilon, _CUT_LOSSES * chosen.cut_scale))
+    if isinstance(plan, BoxPlan):
+        for phase in plan.phases:
+            charged.append(("mediums of a start", phase.start.mediums, _instances(plan) * phase.stopper.cap))
+            charged.append(("mediums", phase.rearmed.mediums, phase.stopper.cap))
+    elif isinstance(plan, ClassicalPlan):
+        spread = _STUMP_LOSSES if plan.concept == "stump" else _EDGE_LOSSES
+        charged.append(("choices", plan.epsilon, plan.scale * spread * _choices(plan)))
+    elif isinstance(plan, EnsemblePlan):
+        asked = min(2, len(plan.classes) - 1)
+        charged += [("paid questions", phase.paid, asked * phase.stopper.cap) for phase in plan.phases]
+    wrong = (f"{name}: {has:.6g}, and {due:.6g} is due" for name, has, due in charged if has < due * (1.0 - _ROUNDED))
+    return next(wrong, None)

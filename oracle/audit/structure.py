@@ -16,7 +16,7 @@ from oracle.audit.distribution_checks import ladder_draws, ladder_laws, ladder_p
 from oracle.audit.ensemble_checks import one_draw, plainly, proved
 from oracle.audit.exactness import exact_between, exact_levels, exact_stopper
 from oracle.audit.findings import Check
-from oracle.audit.learner_checks import key_let_go, range_kept
+from oracle.audit.learner_checks import key_let_go
 from oracle.audit.learners import LEARNERS
 from oracle.audit.plans import TARGETS, Target, small_plan
 from oracle.audit.randomness import Randomness
@@ -165,7 +165,6 @@ _LEARNER_CHECKS: Final[dict[str, dict[str, Callable[[Plan, Randomness], Seen]]]]
     },
     "bisection": {
         _PLAIN: beside_plain,
-        "a row that is too large is refused": range_kept,
         **_ALL,
     },
     "statistics": _TABLE,
