@@ -1,12 +1,8 @@
 """Checks of what the proofs for predictors without armed sides assume (see `oracle.audit.structure`)."""
 
-import numpy as np
-
 from oracle.audit.randomness import Randomness
 from oracle.audit.trials import trained
-from oracle.errors import DataError
 from oracle.planning.plan import Plan
-from oracle.predictors.kinds import new_trainer
 
 __all__ = ["key_let_go"]
 

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.noise.tables import Edges
-from oracle.mechanisms.thresholds import bits
 from oracle.predictors.ensemble import fitting
 from oracle.predictors.ensemble import predictor as ensemble
 
@@ -70,7 +69,7 @@ class Listener:
 
     def patches(self) -> Iterator[tuple[Any, str, Any]]:
         """Yield classes and modules, names in them, and what to put there."""
-        exceed, words_of, below = Edges.exceed, Addresses.words, vars(bits)["_below"]
+        exceed, words_of = Edges.exceed, Addresses.words
 
         def heard_exceed(table: Edges, index: Numbers, words: Words) -> Any:  # noqa: ANN401
             def live() -> Any:  # noqa: ANN401
@@ -84,15 +83,8 @@ class Listener:
                 self.tape.addressed(purpose, rounds.copy(), sides.copy(), made)
             return made
 
-        def heard_below(words: Words, chances: Numbers) -> Any:  # noqa: ANN401
-            def live() -> Any:  # noqa: ANN401
-                return below(words, chances)
-
-            return self.tape.heard("coin", None, words[:, 0].copy(), None, live) if self.tape else live()
-
         yield Edges, "exceed", heard_exceed
         yield Addresses, "words", heard_words
-        yield bits, "_below", heard_below
         for module in [
             one for name, one in sys.modules.items() if name.startswith(("oracle.predictors.", "oracle.mech"))
         ]:

@@ -4,7 +4,7 @@ Plans are uneven (`oracle.audit.uneven_runs`): sides are armed again often, and 
 Queries are asked where points lie; each third round has none, so that one may be put there and answered anything.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
@@ -54,7 +54,7 @@ _REPLACED: Final = 8
 """Of so many queries one is exchanged for another, too."""
 
 _ENOUGH: Final = 60
-"""Rows, and rounds of an ensemble, that are looked at: more would take long."""
+"""Rows, and rounds, that are looked at beside those where something ends: more would take long."""
 
 _BLANK, _QUANTILE = 0.1, 0.3
 _CLASSES: Final = (5, 2, 3)
@@ -66,8 +66,8 @@ _FEWER: Final = 2
 """Runs that are like another one, but for some rows, and end early."""
 
 _MISSING, _SHORT = 5, 40
-_LAST: Final = 4
-"""Rounds before something begins or ends in which queries of ensembles are looked at, all of them."""
+_LAST, _LIVES = 4, 8
+"""So many rounds before something ends queries are looked at; of so many lives."""
 
 _MESSAGES: Final = 41
 _NEVER: Final = 1 << 30
@@ -232,17 +232,15 @@ def _rows_of(world: World, draws: Draws) -> list[int]:
     return sorted({*known, *draws.some(min(count, len(rows)), len(rows))})
 
 
-def _rounds_of(run: Recorded, draws: Draws) -> Iterable[int]:
-    """Return the rounds whose queries are looked at: all; of ensembles the last ones of each life, pool and block."""
+def _rounds_of(run: Recorded, draws: Draws) -> list[int]:
+    """Return rounds whose queries are looked at: the last ones of phases, of lives and of pools, and some others."""
     plan, count = run.world.plan, len(run.world.present)
-    if not isinstance(plan, EnsemblePlan):
-        return range(count)
-    ends = [at for _, at in run.lives] + [
-        stop - phase.lag
-        for stop, phase in zip(np.cumsum([one.rounds for one in plan.phases]).tolist(), plan.phases, strict=True)
-    ]
-    last = {number for end in ends for number in range(end - _LAST, end + 1)}
-    return sorted({*(last & set(range(count))), *draws.some(min(_ENOUGH, count), count)})
+    ends = np.cumsum([phase.rounds for phase in plan.phases]).tolist()
+    if isinstance(plan, EnsemblePlan):
+        ends += [end - phase.lag for end, phase in zip(ends, plan.phases, strict=True)]
+    ends += [run.lives[number][1] for number in draws.some(min(_LIVES, len(run.lives)), len(run.lives))]
+    last = {number for end in ends for number in range(end - _LAST, end + 1) if 0 <= number < count}
+    return sorted(last.union(draws.some(min(_ENOUGH, count), count)))
 
 
 def _other_rows(world: World, row: int, draws: Draws) -> Iterator[World]:

@@ -40,7 +40,7 @@ class Use(NamedTuple):
     """One use of noise.
 
     Attributes:
-        kind: "edge", "bit", "coin" or "choice"; "teachers" of what is fitted, which is no mechanism.
+        kind: "edge", "bit" or "choice"; "teachers" of what is fitted, which is no mechanism.
         public: What is compared with `is`, or equal: a table, parameters.
         words: uint64[n], the first halves of the bits, by row.
         inputs: [n], what is compared; of a choice its losses.
@@ -180,7 +180,7 @@ class Tape:
                 edges.append(
                     (number, use.words, np.where(use.words == before.words, before.inputs - use.inputs, 0), use.given)
                 )
-            elif use.kind != "coin":
+            else:
                 by = _APART[use.kind](before.inputs, use.inputs)
                 found += [Change(use.kind, None, number, by)] if by else []
         return found + self._edges_moved(edges, halted) + self._sums_moved(self._before)

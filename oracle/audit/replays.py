@@ -35,6 +35,9 @@ _PRIVATE: Final = {
 """How names of arrays begin that may depend on records otherwise than by what mechanisms told; others are public."""
 
 
+_TOLD: Final = ("labels", "phases", "values", "paid", "verified", "found")
+
+
 class World(NamedTuple):
     """The data of a run.
 
@@ -255,16 +258,8 @@ def _equal(state: StateArrays, other: StateArrays) -> bool:
 
 def _same(answers: Answers, other: Answers, left_out: int | None) -> bool:
     """Return whether all is told alike, but of one row; tags are not told, and have the queries' hashes in them."""
-    if answers.events != other.events:
+    pairs = [(getattr(answers, name), getattr(other, name)) for name in _TOLD]
+    if answers.events != other.events or any((one is None) != (its is None) for one, its in pairs):
         return False
-    for name in ("labels", "phases", "values", "paid", "verified", "found"):
-        one, its = getattr(answers, name), getattr(other, name)
-        if one is None or its is None:
-            if one is not its:
-                return False
-            continue
-        if left_out is not None:
-            one, its = np.delete(one, left_out, axis=0), np.delete(its, left_out, axis=0)
-        if not np.array_equal(one, its, equal_nan=one.dtype.kind == "f"):
-            return False
-    return True
+    rows = np.arange(len(answers.labels)) != left_out
+    return all(one is None or np.array_equal(np.nan_to_num(one[rows]), np.nan_to_num(its[rows])) for one, its in pairs)

@@ -30,7 +30,7 @@ from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.statistics.model import StatisticsPlan
 from oracle.planning.stumps.model import StumpsPlan
 
-__all__ = ["excess", "sensitivity", "short"]
+__all__ = ["sensitivity"]
 
 Seen = tuple[bool, str]
 
@@ -54,7 +54,7 @@ def sensitivity(plan: Plan, randomness: Randomness) -> Seen:
     All mechanisms' outputs are frozen, and the record is taken away or put there, through re-arms and ends of phases.
     Nothing else that is told may follow from it. And the plan charges for as much.
     """
-    wrong = short(plan)
+    wrong = _short(plan)
     if wrong is not None:
         return False, f"the plan charges for less than a record may move: {wrong}"
     rows = queries = 0
@@ -64,7 +64,7 @@ def sensitivity(plan: Plan, randomness: Randomness) -> Seen:
             run = record(world, listener, _BATCH)
             for other in neighbours_of(run, Draws(randomness, 1 + number)):
                 found = replay(run, listener, other)
-                wrong = found.wrong or excess(world.plan, found.moved, other) or _outlives(run, found, other)
+                wrong = found.wrong or _excess(world.plan, found.moved, other) or _outlives(run, found, other)
                 if wrong is not None:
                     whose = "a row" if other.round is None else f"the query of round {other.round}"
                     return False, f"run {number}: without or with {whose}: {wrong}"
@@ -85,14 +85,8 @@ def _name(one: Moved) -> str:
     return address.purpose.name.lower() if one.phase else "start"
 
 
-def excess(plan: Plan, moved: Sequence[Moved], other: Other) -> str | None:
-    """Return what of a record shows further, or elsewhere, than PRIVACY.md charges for, if anything.
-
-    Args:
-        plan: The plan that was played.
-        moved: What differed.
-        other: By which record, or records.
-    """
+def _excess(plan: Plan, moved: Sequence[Moved], other: Other) -> str | None:
+    """Return what of a record shows further, or elsewhere, than PRIVACY.md charges for, if anything."""
     for one in moved:
         most = other.records * _most(plan, one) * (1.0 + _ROUNDED)
         if abs(one.change.by) > most:
@@ -232,12 +226,8 @@ def _outlives(run: Recorded, found: Replayed, other: Other) -> str | None:
     return f"its state tells of it until round {found.until}, in phase {last + 1} or later"
 
 
-def short(plan: Plan) -> str | None:
-    """Return what a plan charges less for than the theorems have it, if anything.
-
-    Args:
-        plan: Of the profile `tight`; of any other nothing is said.
-    """
+def _short(plan: Plan) -> str | None:
+    """Return what a plan of the profile `tight` charges less for than the theorems have it, if anything."""
     charged: list[tuple[str, float, float]] = []
     if plan.profile != "tight":
         return None
