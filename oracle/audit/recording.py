@@ -165,7 +165,7 @@ class Tape:
         """Return all inputs that differ; of what was decided again behind a re-arm, with the same bits, the last ones.
 
         Args:
-            halted: (side, round of the phase) where Stoppers halt: the new life's is asked there too, for nothing.
+            halted: (side, round of the phase) where Stoppers halt: the new life's is asked there last, for nothing.
 
         Raises:
             Divergence: Not all came that came before, or an upper threshold moved otherwise than the lower one.
@@ -174,29 +174,28 @@ class Tape:
             return []
         if len(self.uses) < len(self._before.uses):
             raise Divergence("noise is not used where it was before")
-        found, edges = list[Change](), list[tuple[int, Words, Numbers, Numbers]]()
+        found, edges = list[Change](), list[tuple[int, Words, Numbers]]()
         for number, (use, before) in enumerate(zip(self.uses, self._before.uses, strict=True)):
             if use.kind == "edge":
-                edges.append(
-                    (number, use.words, np.where(use.words == before.words, before.inputs - use.inputs, 0), use.given)
-                )
+                moves = np.where(use.words == before.words, before.inputs - use.inputs, 0)
+                edges.append((number, use.words, moves))
             else:
                 by = _APART[use.kind](before.inputs, use.inputs)
                 found += [Change(use.kind, None, number, by)] if by else []
         return found + self._edges_moved(edges, halted) + self._sums_moved(self._before)
 
     def _edges_moved(
-        self, edges: Sequence[tuple[int, Words, Numbers, Numbers]], halted: AbstractSet[tuple[int, int]]
+        self, edges: Sequence[tuple[int, Words, Numbers]], halted: AbstractSet[tuple[int, int]]
     ) -> list[Change]:
-        if not any(moves.any() for _, _, moves, _ in edges):
+        if not any(moves.any() for _, _, moves in edges):
             return []
         numbers = np.repeat([number for number, *_ in edges], [len(one[1]) for one in edges])
-        words, moves, given = (np.concatenate([one[place] for one in edges]) for place in (1, 2, 3))
+        words, moves = (np.concatenate([one[place] for one in edges]) for place in (1, 2))
         changes = []
         for word in np.unique(words[moves != 0]).tolist():
             at, address = np.flatnonzero(words == np.uint64(word)), self.address(word)
-            if address.purpose == Purpose.STOPPER and address[1:] in halted and not given[at].all():
-                at = at[: np.flatnonzero(~given[at])[-1] + 1]
+            if address.purpose == Purpose.STOPPER and address[1:] in halted and len(at) > 1:
+                at = at[:-1]
             if len(at) > 1 and numbers[at[-1]] == numbers[at[-2]] + 1 and abs(moves[at[-1]]) != abs(moves[at[-2]]):
                 raise Divergence(f"{address.purpose.name}: thresholds follow from the data")
             if moves[at[-1]]:
