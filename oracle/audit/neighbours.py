@@ -172,11 +172,12 @@ def _ask_at_points(world: World, plan: BoxPlan, draws: Draws) -> None:
 
 
 def _table(plan: TablePlan, randomness: Randomness, draws: Draws) -> World:
-    """Return data of a table; half of the questions are about the one cell that some row is in."""
+    """Return data of a table; half of the questions are about the one cell that some row is in, or about all."""
     cells, there = random_cells(plan, draws).astype(np.float64), draws.uniform(plan.declared) >= _BLANK
     asked, queries = draws.uniform(_MESSAGES) >= _BLANK, stream(plan, _MESSAGES)
     for number in np.flatnonzero(draws.uniform(_MESSAGES) < _NEAR):
-        queries[number, : cells.shape[1]] = 2.0 ** cells[draws.below(len(cells))]
+        one = cells[draws.below(len(cells))]
+        queries[number, : cells.shape[1]] = 2.0**one if draws.below(4) else 2.0 ** np.array(plan.layout.shape) - 1.0
     return World(eager(plan), randomness.secret(0), cells, there, queries, asked)
 
 
@@ -282,6 +283,8 @@ def _another(world: World, known: Floats, draws: Draws) -> Floats:
     drawn: Floats = known[draws.below(len(known))].copy()
     if isinstance(world.plan, BisectionPlan | TablePlan) or draws.below(_REPLACED):
         return drawn
+    if isinstance(world.plan, DistributionPlan):
+        return np.append(row_of(world.plan.feature, draws.below(2) * (count_of(world.plan.feature) - 1)), drawn[1:])
     starts = columns_of(world.plan.features)
     for feature, start in zip(world.plan.features, starts, strict=False):
         if feature.kind == "number":

@@ -1,7 +1,7 @@
 """A run on D, and runs on its neighbours with the outputs of all mechanisms frozen (see `oracle.audit.recording`)."""
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -21,6 +21,8 @@ __all__ = ["PARTS", "Moved", "Other", "Recorded", "Replayed", "World", "record",
 
 PARTS: Final = 3
 """Batches that rows come in."""
+
+_BATCHES: Final = (1, 38, 3, 57, 2, 19)
 
 _PRIVATE: Final = {
     "rectangles": {"points", "mediums", "collected", "harvest"},
@@ -148,17 +150,18 @@ def _answered(
     return answers, predictor
 
 
-def record(world: World, listener: Listener, batch: int) -> Recorded:
-    """Play the run on D.
+def record(world: World, listener: Listener) -> Recorded:
+    """Play the run on D, in batches of all sizes, one of which ends with each phase.
 
     Args:
         world: D.
         listener: Who hears.
-        batch: Rounds of a batch; one ends with each phase, too.
     """
     count = len(world.queries)
     ends = np.cumsum([min(phase.rounds, count) for phase in world.plan.phases])
-    cuts = sorted({*range(0, count, batch), *ends[ends < count].tolist(), count})
+    cuts = sorted(
+        {0, *(cut for cut in accumulate(_BATCHES * count) if cut < count), *ends[ends < count].tolist(), count}
+    )
     tapes, given, lives = [Tape()], list[Answers](), list[tuple[int, int]]()
     state, margin = _trained(world, listener, tapes[0])
     states = [state]

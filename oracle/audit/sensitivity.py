@@ -34,7 +34,6 @@ __all__ = ["sensitivity"]
 
 Seen = tuple[bool, str]
 
-_BATCH: Final = 40
 _ROUNDED: Final = 1e-9
 """Of numbers that were not rounded alike."""
 
@@ -61,7 +60,7 @@ def sensitivity(plan: Plan, randomness: Randomness) -> Seen:
     shown: dict[str, float] = {}
     with listening() as listener:
         for number, world in enumerate(worlds_of(plan, randomness)):
-            run = record(world, listener, _BATCH)
+            run = record(world, listener)
             for other in neighbours_of(run, Draws(randomness, 1 + number)):
                 found = replay(run, listener, other)
                 wrong = found.wrong or _excess(world.plan, found.moved, other) or _outlives(run, found, other)

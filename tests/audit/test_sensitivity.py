@@ -132,6 +132,6 @@ def test_a_state_that_is_the_same_again_ends_a_replay():
     other[~labels] = 0.25
     fewer[np.flatnonzero(labels)[0]] = False
     with listening() as listener:
-        recorded = record(world, listener, 2)
+        recorded = record(world, listener)
         assert replay(recorded, listener, Other(world._replace(rows=other))) == ([], None, 0)
         assert replay(recorded, listener, Other(world._replace(labels=fewer))).moved
