@@ -53,7 +53,7 @@ _BESIDE: Final = 3
 _REPLACED: Final = 8
 """Of so many queries one is exchanged for another, too."""
 
-_ENOUGH: Final = 60
+_ENOUGH: Final = 40
 """Rows, and rounds, that are looked at beside those where something ends: more would take long."""
 
 _BLANK, _QUANTILE = 0.1, 0.3
@@ -66,7 +66,7 @@ _FEWER: Final = 2
 """Runs that are like another one, but for some rows, and end early."""
 
 _MISSING, _SHORT = 5, 40
-_LAST, _LIVES = 4, 8
+_LAST, _LIVES = 4, 5
 """So many rounds before something ends queries are looked at; of so many lives."""
 
 _MESSAGES: Final = 41
