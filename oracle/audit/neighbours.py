@@ -71,7 +71,9 @@ _LAST, _LIVES = 4, 5
 
 _MESSAGES: Final = 41
 _NEVER: Final = 1 << 30
-_FAR: Final = 1e9
+_FAR, _NOT_FAR = 1e9, 4
+"""A number far from all others, which one of so many rows and queries has."""
+
 _TOO_LARGE: Final = (1.5, -1.0, 1e300, np.inf, np.nan)
 """Values that no row of OnlineBisection may have."""
 
@@ -281,7 +283,7 @@ def _other_queries(world: World, number: int, draws: Draws) -> Iterator[Other]:
 def _another(world: World, known: Floats, draws: Draws) -> Floats:
     """Return one of some rows or queries; at times with numbers that are far from all others'."""
     drawn: Floats = known[draws.below(len(known))].copy()
-    if isinstance(world.plan, BisectionPlan | TablePlan) or draws.below(_REPLACED):
+    if isinstance(world.plan, BisectionPlan | TablePlan) or draws.below(_NOT_FAR):
         return drawn
     if isinstance(world.plan, DistributionPlan):
         return np.append(row_of(world.plan.feature, draws.below(2) * (count_of(world.plan.feature) - 1)), drawn[1:])
