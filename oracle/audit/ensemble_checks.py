@@ -2,26 +2,23 @@
 
 import math
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 import numpy as np
 from msgspec import UNSET
-from numpy.typing import NDArray
 
 from oracle.accounting.race import between_log_delta
 from oracle.accounting.stopper import log_overflow
-from oracle.audit.ensemble_runs import Run, play, random_rows, uneven_plan
+from oracle.audit.ensemble_runs import Run, play, uneven_plan
 from oracle.audit.randomness import Draws, Randomness
-from oracle.audit.unique_noise import spread_bits
+from oracle.audit.unique_noise import Words, spread_bits
 from oracle.planning.ensemble.model import EnsembleModel, EnsemblePlan
 from oracle.planning.ensemble.tight import plan_ensemble
 from oracle.planning.model import Feature
 from oracle.planning.plan import Plan
-from oracle.predictors.base import NO_LABEL
-from oracle.predictors.ensemble.trainer import EnsembleTrainer
 
-__all__ = ["differs", "one_draw", "one_teacher", "plainly", "proved"]
+__all__ = ["differs", "one_draw", "plainly", "proved"]
 
 Seen = tuple[bool, str]
 
@@ -76,83 +73,12 @@ def one_draw(_plan: Plan, randomness: Randomness) -> Seen:
 
     They are those that the re-implementation used, whose answers are the predictor's.
     """
-    drawn: list[NDArray[np.uint64]] = []
+    drawn: list[Words] = []
     for run in _runs(randomness, 3):
         if differs(run) is not None:
             return False, "answers are not those of the re-implementation"
         drawn.append(np.array(run.plain.drawn, dtype=np.uint64))
     return spread_bits(drawn)
-
-
-def one_teacher(_plan: Plan, randomness: Randomness) -> Seen:
-    """One row more or less moves each count of votes by 1 at most, and so does one query in the life behind its own.
-
-    And of what the teachers are fitted to it changes one slot at most: no row takes its place.
-    """
-    rows = queries = 0
-    for number, classes in enumerate(_CLASSES):
-        draws = Draws(randomness, number)
-        plan = _long_blocks(uneven_plan(draws, classes, resting=False))
-        table = random_rows(draws, plan.declared, classes)
-        asked, _ = random_rows(draws, plan.phases[0].rounds, classes)
-        secret = randomness.secret(number)
-        first, later = (_fitted(plan, secret, table, asked, there) for there in (None, np.ones(len(asked), np.bool_)))
-        for row in range(0, plan.declared, 7):
-            labels = np.where(np.arange(plan.declared) == row, np.int8(NO_LABEL), table[1])
-            moved = first.moved(_fitted(plan, secret, (table[0], labels), asked, None))
-            if max(moved) > 1:
-                return False, f"one row moves a count of votes by {moved[0]}, and changes {moved[1]} slots"
-            rows += moved[0]
-        for query in range(0, len(asked), 9):
-            fewer = _fitted(plan, secret, table, asked, np.arange(len(asked)) != query)
-            if not np.array_equal(np.delete(later.labels, query), np.delete(fewer.labels, query)):
-                return False, "one query changes others' answers in its own life"
-            moved = later.moved(fewer)
-            if max(moved) > 1:
-                return False, f"one query moves a count of later votes by {moved[0]}, and changes {moved[1]} slots"
-            queries += moved[1]
-    return rows > 0 and queries > 0, f"{rows} rows and {queries} queries moved votes by 1, and one slot each"
-
-
-class _Fitted(NamedTuple):
-    """What teachers say of some rows, what they are fitted to, and the labels that were given on the way."""
-
-    votes: NDArray[np.int32]
-    slots: NDArray[np.float64]
-    labels: NDArray[np.int8]
-
-    def moved(self, other: "_Fitted") -> tuple[int, int]:
-        """Return by how much a count of votes differs at most, and how many slots do."""
-        apart = (self.slots != other.slots).any(axis=1)
-        return int(np.abs(self.votes - other.votes).max()), int(np.count_nonzero(apart))
-
-
-def _long_blocks(plan: EnsemblePlan) -> EnsemblePlan:
-    """Return a plan whose thresholds, and lives, stay within a phase: what one record changes there shows alone."""
-    phases = tuple(
-        msgspec.structs.replace(phase, stopper=msgspec.structs.replace(phase.stopper, threshold=1000, cap=1100))
-        for phase in plan.phases
-    )
-    return msgspec.structs.replace(
-        plan, phases=phases, control=msgspec.structs.replace(plan.control, block_rounds=plan.rounds)
-    )
-
-
-def _fitted(
-    plan: EnsemblePlan,
-    secret: bytes,
-    table: tuple[NDArray[np.float64], NDArray[np.int8]],
-    asked: NDArray[np.float64],
-    there: NDArray[np.bool_] | None,
-) -> _Fitted:
-    """Return the teachers of the first life, or, behind a phase of queries, those of the second one."""
-    trainer = EnsembleTrainer(plan, secret)
-    trainer.add(*table)
-    predictor = trainer.finish()
-    labels = np.empty(0, dtype=np.int8) if there is None else predictor.answer(asked, there).labels
-    state = predictor.export()
-    slots = np.column_stack([state[f"life_{part}"] for part in ("features", "labels", "owners")])
-    return _Fitted(predictor.teachers.votes(asked), slots.astype(np.float64), labels)
 
 
 def proved(plan: Plan, _randomness: Randomness) -> Seen:

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from connectors.base import Deliveries, Delivery
 from oracle.audit.choice_laws import chosen
 from oracle.audit.distribution_checks import ladder_draws, ladder_laws, ladder_plainly, ladder_proved
-from oracle.audit.ensemble_checks import one_draw, one_teacher, plainly, proved
+from oracle.audit.ensemble_checks import one_draw, plainly, proved
 from oracle.audit.findings import Check
-from oracle.audit.learner_checks import key_let_go, mean_moves
+from oracle.audit.learner_checks import key_let_go
 from oracle.audit.learners import LEARNERS
 from oracle.audit.live_checks import lawful
 from oracle.audit.noise_laws import settled
 from oracle.audit.plans import TARGETS, Target, small_plan
 from oracle.audit.randomness import Randomness
 from oracle.audit.sensitivity import sensitivity
-from oracle.audit.table_checks import count_moves, judged, ledger_tells, paid_once, replayed
+from oracle.audit.table_checks import judged, ledger_tells, paid_once, replayed
 from oracle.audit.trials import ask, stream, trained
 from oracle.audit.whole_checks import beside_plain
 from oracle.errors import StateError
@@ -98,6 +98,7 @@ def _outcome(shard: Shard, messages: Deliveries) -> Outcome:
 _PLAIN: Final = "answers are those of a plain re-implementation"
 _CHOSEN: Final = "private choices have the law that is due"
 _SETTLED: Final = "noise behind a restart has the law that is due"
+_MOVES: Final = "one record moves inputs as declared"
 _LAWFUL: Final = "thresholds and noise are the plan's, exactly"
 
 CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
@@ -105,7 +106,7 @@ CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
     _LAWFUL: lawful,
     _SETTLED: settled,
     _CHOSEN: chosen,
-    "one record moves a depth by one": sensitivity,
+    _MOVES: sensitivity,
     "one message, one round": no_deduplication,
 }
 """Of predictors with armed sides, by what must hold."""
@@ -115,6 +116,7 @@ _NOMINAL: Final = (_PLAIN, _LAWFUL, _SETTLED, _CHOSEN)
 
 _ALL: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
     _LAWFUL: lawful,
+    _MOVES: sensitivity,
     "a restored state answers on as before": restored,
     "the genesis key is let go": key_let_go,
     "each message is a round": no_deduplication,
@@ -125,14 +127,12 @@ _TABLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
     "answers follow from the ledger": ledger_tells,
     "what is released has the plan's noise": judged,
     "paid answers are counted up to K": paid_once,
-    "one row moves a count by one": count_moves,
     **_ALL,
 }
 
 _ENSEMBLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
     _PLAIN: plainly,
     _CHOSEN: chosen,
-    "one record is in one teacher of one life": one_teacher,
     "its figures are the proof's": proved,
     **_ALL,
     "a draw serves once only": one_draw,
@@ -154,7 +154,6 @@ _LEARNER_CHECKS: Final[dict[str, dict[str, Callable[[Plan, Randomness], Seen]]]]
     },
     "bisection": {
         _PLAIN: beside_plain,
-        "one row moves the mean by 1/n": mean_moves,
         **_ALL,
     },
     "statistics": _TABLE,

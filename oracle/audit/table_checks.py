@@ -15,14 +15,12 @@ from oracle.audit.simulator import Simulator, Told
 from oracle.audit.table_laws import judge
 from oracle.audit.table_reference import plain_replay
 from oracle.audit.table_runs import Run, eager, play
-from oracle.audit.trials import rows, stream
 from oracle.audit.unique_noise import spread_bits
 from oracle.errors import DataError
 from oracle.planning.plan import Plan
 from oracle.planning.statistics.model import TablePlan
-from oracle.predictors.statistics.sums import Rows
 
-__all__ = ["count_moves", "judged", "ledger_tells", "paid_once", "replayed"]
+__all__ = ["judged", "ledger_tells", "paid_once", "replayed"]
 
 Seen = tuple[bool, str]
 
@@ -92,18 +90,3 @@ def judged(plan: Plan, randomness: Randomness) -> Seen:
     part, name = bets.most()
     says = f"no bet on {bets.outcomes} outcomes gained much" if part < 1.0 else f"bets gained on {name}"
     return part < 1.0, f"{says} (in nats, {100.0 * max(part, 0.0):.0f} % of what would refute)"
-
-
-def count_moves(plan: Plan, randomness: Randomness) -> Seen:  # noqa: ARG001 -- nothing here is random
-    """One row more or less changes no count by more than 1: else every answer tells more than it is charged."""
-    if not isinstance(plan, TablePlan):
-        return False, "the plan is not one of a table"
-    layout = plan.layout
-    cells = np.ravel_multi_index(tuple(rows(plan)[0].astype(np.int64).T), layout.shape).astype(np.int64)
-    masks = layout.masks(stream(plan, _MESSAGES)[:, : layout.width])
-    whole, most = Rows(layout.shape, cells).over(masks), 0.0
-    for row in range(0, len(cells), max(len(cells) // 16, 1)):
-        fewer = cells.copy()
-        fewer[row] = -1
-        most = max(most, float(np.abs(whole - Rows(layout.shape, fewer).over(masks)).max()))
-    return most == 1.0, f"one row of {len(cells)} changes a count by {most:.0f} at most"

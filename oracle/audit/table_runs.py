@@ -20,7 +20,7 @@ from oracle.planning.kinds import decode_plan
 from oracle.planning.statistics.model import SparseVectorPlan, StatisticsPlan, TablePlan
 from oracle.predictors.kinds import new_trainer
 
-__all__ = ["Run", "eager", "play"]
+__all__ = ["Run", "eager", "play", "random_cells"]
 
 _REPEATED: Final = 0.15
 _SILENT: Final = 0.05
@@ -69,7 +69,7 @@ def play(plan: TablePlan, randomness: Randomness, number: int, questions: int) -
         raise TypeError
     secret = randomness.secret(number)
     draws = Draws(randomness, number)
-    cells = _rows(plan, draws)
+    cells = random_cells(plan, draws)
     trainer = new_trainer(served_plan, secret)
     trainer.add(cells.astype(np.float64), np.ones(len(cells), dtype=np.bool_))
     served = Served(served_plan, trainer.finish())
@@ -79,7 +79,7 @@ def play(plan: TablePlan, randomness: Randomness, number: int, questions: int) -
     return Run(served_plan, cells, deliveries, served.replies, served.ledger)
 
 
-def _rows(plan: TablePlan, draws: Draws) -> Cells:
+def random_cells(plan: TablePlan, draws: Draws) -> Cells:
     """Return as many rows as the plan declares, more of them in the first cells."""
     cells = np.floor(draws.uniform(plan.declared) ** 2 * plan.layout.size).astype(np.int64)
     return np.stack(np.unravel_index(cells, plan.layout.shape), axis=1).astype(np.int64)

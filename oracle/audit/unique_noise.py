@@ -9,13 +9,15 @@ from numpy.typing import NDArray
 
 from oracle.mechanisms.addresses import Addresses, Purpose
 
-__all__ = ["all_drawn", "recorded", "spread_bits"]
+__all__ = ["Words", "all_drawn", "recorded", "spread_bits"]
 
 _ROWS = 48
 _BATCH = 64
 _VALUES = 40
 
 Words = NDArray[np.uint64]
+"""Draws: uint64[n, 2]."""
+
 Seen = tuple[bool, str]
 
 

@@ -52,7 +52,6 @@ _FAILURES: Final = {
     ),
 }
 
-_MOVED: Final = "a record that moves what the noise hides by more than its proof allows"
 _SHARED: Final = "messages that share a round: whoever guesses an id would be given a hidden answer"
 _FINDS: Final = {
     "answers are those of a plain re-implementation": "runs, whole or cut and restored, with other answers, events or "
@@ -62,11 +61,7 @@ _FINDS: Final = {
     "charged for, over many keys",
     "noise behind a restart has the law that is due": "noise of another law once sides were armed again or a state was "
     "restored, over many keys",
-    "one record moves a depth by one": _MOVED,
-    "one row moves a count by one": _MOVED,
-    "one row moves the mean by 1/n": _MOVED,
-    "one record moves inputs as declared": _MOVED,
-    "one record is in one teacher of one life": _MOVED,
+    "one record moves inputs as declared": "a record that moves what the noise hides by more than its proof allows",
     "a row that is too large is refused": "a row that is taken although it moves more than it is charged for",
     "one message, one round": _SHARED,
     "each message is a round": _SHARED,
