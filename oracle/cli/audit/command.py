@@ -15,13 +15,14 @@ from rich.table import Table
 from oracle.audit.findings import NEAR, Check, Finding, limit_text, near, near_predictors
 from oracle.cli.audit import majority, reconstruct, trace
 from oracle.cli.audit import receipt as audit_receipt
+from oracle.cli.audit.files import report_folder
 from oracle.cli.audit.own import run_own
 from oracle.cli.audit.scope import toys_scope
 from oracle.cli.options import AsJson, KeyFile
 from oracle.cli.output import figure_table, print_json, wide_console
 from oracle.cli.progress import Progress
 from oracle.cli.version import version
-from oracle.errors import InputError, StorageError
+from oracle.errors import InputError
 from oracle.receipts.keys import signing_key
 
 __all__ = ["app"]
@@ -121,15 +122,15 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     from oracle.cli.audit.reporting import REPORTS, Reporter
 
     signer = None if receipt_key is None else signing_key(receipt_key)
+    folder = None if out is None else report_folder(out)
     made = Settings(version=version(), software=fingerprint(), seed="none", miss=0.0, jobs=())
     if own:
         _refuse_games(context)
-        run_own(plan_file, state, key, Reporter(_folder(out), signer, made), form=form, as_json=as_json)
+        run_own(plan_file, state, key, Reporter(folder, signer, made), form=form, as_json=as_json)
     _check(games, daemon_games, miss, epsilon)
     epsilons = tuple(dict.fromkeys(epsilon or (2.0, 4.0)))
     every = _jobs(games, daemon_games, epsilons)
     jobs = _chosen(every, only)
-    folder = _folder(out)
     kept = None if folder is None else folder / _KEPT
     before = kept_seed(kept, REPORTS) if kept is not None else None
     settings = msgspec.structs.replace(
@@ -218,16 +219,6 @@ def _check_options(receipt_key: Path | None, out: Path | None, form: str | None,
         raise InputError("--format", form, "must go with --plan or --state: it is filled in from a plan")
     if form is not None and as_json:
         raise InputError("--format", form, "must go without --json")
-
-
-def _folder(out: Path | None) -> Path | None:
-    if out is None:
-        return None
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as exc:
-        raise StorageError(f"--out = '{out}': cannot be made: {exc.strerror}") from exc
-    return out
 
 
 def _print(report: "Report", out: Path | None) -> None:

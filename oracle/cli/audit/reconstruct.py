@@ -15,13 +15,14 @@ from oracle.audit.reconstruction.page import page
 from oracle.audit.reconstruction.people import KINDS, People, alone, grouped, publish
 from oracle.audit.reconstruction.releases import PRIVATE, RELEASES, Table, Terms
 from oracle.audit.reconstruction.report import Report
+from oracle.cli.audit.files import report_folder, write_report
 from oracle.cli.audit.one_run import Miss, Seed, seed_of
 from oracle.cli.audit.published import Secret, read_published
 from oracle.cli.options import AsJson
 from oracle.cli.output import Row, figure_table, print_json, print_rows, wide_console
 from oracle.cli.progress import Progress
 from oracle.cli.tables import read_values
-from oracle.errors import DataError, InputError, StorageError
+from oracle.errors import DataError, InputError
 
 __all__ = ["run"]
 
@@ -221,16 +222,9 @@ def _report(table: Table, column: Secret, kind: str, lines: tuple[Line, ...], mi
 
 
 def _write(out: Path, report: Report) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        for name, data in zip(_REPORTS, (page(report).encode(), msgspec.json.encode(report)), strict=True):
-            path = out / name
-            path.unlink(missing_ok=True)  # a link is replaced, not written through
-            with path.open("xb") as file:
-                path.chmod(0o600)
-                file.write(data)
-    except OSError as exc:
-        raise StorageError(f"--out = '{out}': cannot be written: {exc.strerror}") from exc
+    report_folder(out)
+    for name, data in zip(_REPORTS, (page(report).encode(), msgspec.json.encode(report)), strict=True):
+        write_report(out / name, data, private=True)
 
 
 def _print(report: Report, out: Path | None) -> None:

@@ -14,8 +14,8 @@ from oracle.audit.findings import Check, Finding, verdict
 from oracle.audit.page import chance, made, page
 from oracle.audit.report import Report, Scope, make_report
 from oracle.audit.runner import Settings
+from oracle.cli.audit.files import remove_report, write_report
 from oracle.cli.output import figure_table
-from oracle.errors import StorageError
 from oracle.receipts.audits import AuditStatement, seal_audit
 
 __all__ = ["REPORTS", "Reporter", "checks_table", "print_report"]
@@ -51,9 +51,9 @@ class Reporter(NamedTuple):
         if self.out is None:
             return
         for name in REPORTS:
-            _remove(self.out / name)
+            remove_report(self.out / name)
         scope = msgspec.structs.replace(self.scope, ended=False)
-        _write(self.out / _PAGE, page(make_report(results, self.settings, scope)).encode())
+        write_report(self.out / _PAGE, page(make_report(results, self.settings, scope)).encode())
 
     def finished(self, results: Sequence[Finding | Check]) -> Report:
         """Write the report of an audit that has ended, and return it.
@@ -74,9 +74,9 @@ class Reporter(NamedTuple):
                     attacked=report.scope.attacked,
                     files=digests,
                 )
-                _write(self.out / _RECEIPT, seal_audit(statement, self.key))
+                write_report(self.out / _RECEIPT, seal_audit(statement, self.key))
             for name, data in files.items():
-                _write(self.out / name, data)
+                write_report(self.out / name, data)
         return report
 
 
@@ -108,19 +108,3 @@ def checks_table(checks: Sequence[Check]) -> Table:
     for one in checks:
         table.add_row(one.target, one.name, verdict(one), one.says, style=None if one.passed else "red")
     return table
-
-
-def _remove(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as exc:
-        raise StorageError(f"{path}: cannot be removed: {exc.strerror}") from exc
-
-
-def _write(path: Path, data: bytes) -> None:
-    _remove(path)  # a link is replaced, not written through
-    try:
-        with path.open("xb") as file:
-            file.write(data)
-    except OSError as exc:
-        raise StorageError(f"{path}: cannot be written: {exc.strerror}") from exc
