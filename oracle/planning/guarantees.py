@@ -174,8 +174,7 @@ def verify(plan: BoxPlan, progress: Callable[[int], None] = lambda _phases: None
     for index, phase in enumerate(plan.phases):
         proved = query_guarantee(plan, index).delta
         if not proved <= phase.delta:
-            msg = f"plan.phases[{index}].delta = {phase.delta!r}: the accountant proves {proved!r} only"
-            raise PlanError(msg)
+            raise PlanError(f"plan.phases[{index}].delta = {phase.delta!r}: the accountant proves {proved!r} only")
         if not phase.delta_noise >= noise_delta(phase.stopper.epsilon, phase.rounds, phase.start.instances):
             msg = f"plan.phases[{index}].delta_noise = {phase.delta_noise!r}: below the noise tables' distance"
             raise PlanError(msg)
@@ -187,5 +186,4 @@ def verify(plan: BoxPlan, progress: Callable[[int], None] = lambda _phases: None
                 raise PlanError(f"{stated}: {share!r} is proved at epsilon = {instance.epsilon!r}")
         progress(index + 1)
     if not math.fsum(spent) <= plan.delta:
-        msg = f"plan.delta = {plan.delta!r}: the schedule spends {math.fsum(spent)!r}"
-        raise PlanError(msg)
+        raise PlanError(f"plan.delta = {plan.delta!r}: the schedule spends {math.fsum(spent)!r}")

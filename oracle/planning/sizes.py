@@ -253,8 +253,7 @@ def size_phase(  # noqa: PLR0913 -- the unknowns of one phase
             break
     scale = scale_at(margin, plain, quick=quick)
     if scale < _SMALLEST_SCALE or stopper_epsilon < _SMALLEST_STOPPER:
-        msg = f"model.epsilon = {epsilon!r}: too small; the noise would be wider than its tables can be"
-        raise PlanError(msg)
+        raise PlanError(f"model.epsilon = {epsilon!r}: too small; the noise would be wider than its tables can be")
     rearmed = _instance(scale, margin, shares.gap, 0, epsilon - stopper_epsilon)
     threshold = rearmed.points + early
     cap = threshold + over

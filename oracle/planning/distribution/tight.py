@@ -70,8 +70,7 @@ def _fewest(model: DistributionModel, gap_nats: float) -> tuple[int, Sizes]:
     low = math.floor(0.5 / model.alpha) + 1
     high = min(6 * low + 10, MOST_THRESHOLDS)
     if low > high:
-        msg = f"model.alpha = {model.alpha!r}: more than {MOST_THRESHOLDS:,} thresholds would be needed"
-        raise PlanError(msg)
+        raise PlanError(f"model.alpha = {model.alpha!r}: more than {MOST_THRESHOLDS:,} thresholds would be needed")
 
     def rows(thresholds: int) -> tuple[int, Sizes]:
         sizes = _sizes(model, thresholds, gap_nats)

@@ -161,8 +161,7 @@ class TablePlan(QuestionPlan, frozen=True, kw_only=True):
             PlanError: The profile has none.
         """
         if self.noise is msgspec.UNSET:
-            msg = "plan.noise: must be set"
-            raise PlanError(msg)
+            raise PlanError("plan.noise: must be set")
         return self.noise
 
     @property

@@ -310,19 +310,15 @@ def verify_statistics(plan: StatisticsPlan) -> None:
     _verify_start(plan)
     gap = _gap(plan, noise, plan.declared)
     if not 0.0 < plan.gap <= gap:
-        msg = f"plan.gap = {plan.gap!r}: must be above 0 and at most {gap!r}: alpha less the window's share"
-        raise PlanError(msg)
+        raise PlanError(f"plan.gap = {plan.gap!r}: must be above 0 and at most {gap!r}: alpha less the window's share")
     first, last = _margins(plan, noise, plan.declared, complete=plan.complete)
     if plan.margin > last or not first <= plan.first_margin <= plan.margin:
-        msg = f"plan.margin = {plan.margin}: must be at most {last}, and first_margin from {first} to it"
-        raise PlanError(msg)
+        raise PlanError(f"plan.margin = {plan.margin}: must be at most {last}, and first_margin from {first} to it")
     least = paid_bound(divergence(plan.attributes), plan.layout.size, plan.gap) if plan.complete else 1
     if plan.paid < least:
-        msg = f"plan.paid = {plan.paid}: {least:,} answers may have to be paid at a gap of {plan.gap!r}"
-        raise PlanError(msg)
+        raise PlanError(f"plan.paid = {plan.paid}: {least:,} answers may have to be paid at a gap of {plan.gap!r}")
     if not plan.complete and plan.gap < _LEAST_GAP * plan.alpha * (1.0 - 1e-9):
-        msg = f"plan.gap = {plan.gap!r}: must be at least a quarter of alpha where K is declared"
-        raise PlanError(msg)
+        raise PlanError(f"plan.gap = {plan.gap!r}: must be at least a quarter of alpha where K is declared")
 
 
 def _verify_start(plan: StatisticsPlan) -> None:

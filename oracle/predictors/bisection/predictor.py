@@ -118,8 +118,7 @@ class Bisection(PhasedPredictor[BisectionPlan]):
         predictor._round, predictor._phase_round = rounds, phase_round
         held = "hypothesis" if phase > 1 else "database"
         if held not in arrays or arrays[held].shape != (len(plan.features),):
-            msg = f"snapshot: it has no {held} of its plan"
-            raise CorruptSnapshotError(msg)
+            raise CorruptSnapshotError(f"snapshot: it has no {held} of its plan")
         vector = np.array(arrays[held], dtype=np.float64)
         predictor._hypothesis = vector
         predictor.begin(vector if phase == 1 else np.zeros(len(vector)))

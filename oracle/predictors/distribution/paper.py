@@ -43,8 +43,7 @@ def partition(plan: DistributionPlan, addresses: Addresses) -> NDArray[np.int64]
 
 def _sizes(plan: DistributionPlan) -> PartitionPlan:
     if not plan.partition:
-        msg = "plan.partition: must be set"
-        raise PlanError(msg)
+        raise PlanError("plan.partition: must be set")
     return plan.partition
 
 
@@ -148,8 +147,7 @@ class PaperDistribution(SortedRows):
         self._pivots = load_keys(arrays["pivots"], self._keys.dtype)
         self._asked = asked
         if not len(self._halted) == len(self._pivots) == len(self._cuts) - 1 == self._plan.paid:
-            msg = "snapshot: its chunks are not those of its plan"
-            raise CorruptSnapshotError(msg)
+            raise CorruptSnapshotError("snapshot: its chunks are not those of its plan")
 
 
 class _Question:

@@ -144,8 +144,7 @@ class Distribution(SortedRows):
         predictor.begin(keys)
         predictor._ladder.take_back(arrays, comparisons)  # noqa: SLF001 -- of this class
         if predictor.paid != int(arrays["counters"][3]):
-            msg = "snapshot: its paid answers are not those that it counts"
-            raise CorruptSnapshotError(msg)
+            raise CorruptSnapshotError("snapshot: its paid answers are not those that it counts")
         return predictor
 
 

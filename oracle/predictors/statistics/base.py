@@ -54,7 +54,6 @@ class TablePredictor(QuestionPredictor[TablePlanT]):
         """
         sizes = {"cells": plan.declared, "weights": plan.layout.size}
         if any(name in arrays and len(arrays[name]) != size for name, size in sizes.items()):
-            msg = "snapshot: its rows or cells are not those of its plan"
-            raise CorruptSnapshotError(msg)
+            raise CorruptSnapshotError("snapshot: its rows or cells are not those of its plan")
         predictor, paid = cls._reopened_at(plan, arrays)
         return predictor, np.array(arrays["cells"], dtype=np.int64), paid

@@ -43,8 +43,7 @@ class PaperStatistics(TablePredictor[StatisticsPlan]):
     @property
     def _sizes(self) -> NumericSparsePlan:
         if self._plan.paper is UNSET:
-            msg = "plan.paper: must be set"
-            raise PlanError(msg)
+            raise PlanError("plan.paper: must be set")
         return self._plan.paper
 
     @property

@@ -148,8 +148,7 @@ class Statistics(TablePredictor[StatisticsPlan]):
         """Take back what was learned from paid answers, and what was answered last."""
         released = int(arrays["counters"][4])
         if released > paid:
-            msg = "snapshot: more was released than was paid for"
-            raise CorruptSnapshotError(msg)
+            raise CorruptSnapshotError("snapshot: more was released than was paid for")
         public = self._public
         public.paid, public.moved = paid, float(arrays["moved"][0])
         for row, (low, high) in zip(arrays["released"][:released], arrays["released_bounds"][:released], strict=True):
