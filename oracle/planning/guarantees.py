@@ -25,6 +25,7 @@ from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan
 from oracle.planning.stumps.model import StumpsPlan
 
 __all__ = [
+    "ONE_DRAW",
     "noise_comparisons",
     "noise_delta",
     "query_event",
@@ -35,7 +36,7 @@ __all__ = [
     "verify",
 ]
 
-_ONE_DRAW = 1 << 27
+ONE_DRAW = 1 << 27
 """More edges than the two largest tables hold that a Stopper's threshold draw is searched in: a medium query depends on
 the draws of its own Stopper and of the one that monitors its later instance."""
 
@@ -46,7 +47,7 @@ def noise_comparisons(rounds: int, instances: int) -> int:
     One a round, for each instance it sits in, and each instance's threshold draw (the search counts as one comparison
     for each edge of its table). BetweenThresholds pays for its own table by a factor (`table_slack`).
     """
-    return instances * (rounds + _ONE_DRAW)
+    return instances * (rounds + ONE_DRAW)
 
 
 def noise_delta(stopper_epsilon: float, rounds: int, instances: int) -> float:
@@ -98,7 +99,7 @@ def released_event(plan: BoxPlan) -> Composed:
     if plan.scale is not UNSET:
         events.append(EdgesEvent(plan.scale.scale, len(plan.sides)))
     if plan.check is not UNSET:
-        events += [NoisyCountEvent(plan.check.epsilon), NoiseDistanceEvent(_ONE_DRAW, plan.check.epsilon)]
+        events += [NoisyCountEvent(plan.check.epsilon), NoiseDistanceEvent(ONE_DRAW, plan.check.epsilon)]
     return Composed(tuple(events))
 
 

@@ -21,7 +21,7 @@ from oracle.mechanisms.addresses import MAX_SIDES
 from oracle.planning.attributes import Attribute, Layout
 from oracle.planning.model import promises_of
 from oracle.planning.plan import Phase
-from oracle.planning.questions import ROUNDS
+from oracle.planning.questions import ROUNDS, refuse_many
 from oracle.planning.statistics.bounds import check_bounds
 from oracle.planning.statistics.guarantees import table_event
 from oracle.planning.statistics.model import (
@@ -52,7 +52,6 @@ __all__ = [
     "verify_statistics",
 ]
 
-_MOST_ROWS: Final = 2**40
 MOST_PAID: Final = 2**20
 
 _LEAST_GAP: Final = 0.25
@@ -252,9 +251,7 @@ def _statistics_plan(
 
 def _common(model: StatisticsModel | SparseVectorModel, noise: NoisePlan, paid: int, least: int) -> dict[str, Any]:
     """Return what plans of both predictors have."""
-    if least > _MOST_ROWS:
-        msg = f"model.alpha = {model.alpha!r}: {least:,} examples would be needed; at most 2^40 can be declared"
-        raise PlanError(msg)
+    refuse_many(model, least)
     return promises_of(model) | {
         "profile": model.profile,
         "attributes": model.attributes,
