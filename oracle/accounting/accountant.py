@@ -116,8 +116,7 @@ def delta_at(event: Event, epsilon: float) -> float:  # noqa: C901 -- one for ea
         case Composed():
             delta = _composed(event, epsilon)
         case _:
-            msg = f"event {type(event).__name__}: no theorem covers it"
-            raise UnsupportedEventError(msg)
+            raise UnsupportedEventError(f"event {type(event).__name__}: no theorem covers it")
     return min(delta * (1.0 + 1e-12), 1.0)
 
 
@@ -132,8 +131,7 @@ def _between(event: BetweenThresholdsEvent, epsilon: float, rho: float = 0.0) ->
     elif event.law == "discrete-laplace":
         log_delta = laplace_log_delta(event.scale, event.gap, event.mediums, epsilon)
     else:
-        msg = f"event BetweenThresholdsEvent: no theorem covers the law {event.law}"
-        raise UnsupportedEventError(msg)
+        raise UnsupportedEventError(f"event BetweenThresholdsEvent: no theorem covers the law {event.law}")
     return math.exp(log_delta) + (1.0 + math.exp(epsilon)) * 2.0 * event.rounds * float(EDGE_DISTANCE)
 
 
@@ -210,8 +208,7 @@ def _composed(event: Composed, epsilon: float) -> float:
     before = [leaf for leaf in pure if isinstance(leaf, EdgesEvent | NoisyCountEvent)]
     trading: list[Event] = [leaf for leaf in leaves if isinstance(leaf, _Trading) and leaf not in pure]
     if len(trading) > 1:
-        msg = "composition: at most one event may trade epsilon against delta"
-        raise UnsupportedEventError(msg)
+        raise UnsupportedEventError("composition: at most one event may trade epsilon against delta")
     delta = sum(delta_at(leaf, epsilon) for leaf in leaves if leaf not in pure and leaf not in trading)
     delta += sum(_tables(leaf, epsilon) for leaf in pure if isinstance(leaf, PaidQuestionsEvent))
     least = _after(math.fsum(map(_pure, pure)), epsilon, trading)

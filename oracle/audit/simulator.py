@@ -15,9 +15,9 @@ from oracle.accounting.ledger import AnswerPaid, LedgerEvent, MarginalsReleased
 from oracle.codec.kinds import codec_of
 from oracle.planning.statistics.model import SparseVectorPlan, StatisticsPlan, TablePlan
 from oracle.predictors.base import NO_LABEL, Answers
-from oracle.predictors.statistics.public import Asked, Asker, PaidAnswer, PublicSide
+from oracle.predictors.statistics.public import Asked, Asker, PaidAnswer, PublicSide, Questions
 from oracle.predictors.statistics.start import start_of
-from oracle.predictors.statistics.thresholds import PublicThresholds, ThresholdQuestions
+from oracle.predictors.statistics.thresholds import PublicThresholds
 
 __all__ = ["Simulator", "Told"]
 
@@ -91,7 +91,7 @@ class Simulator:
     def _statistics(self, rows: NDArray[np.float64], present: NDArray[np.bool_]) -> _Columns:
         before = self._public.paid
         asked, rounds, hashes = self._numbered(rows, present)
-        block = self._public.answer(rows[asked], rounds, hashes, self._ask)
+        block = self._public.answer(Questions(rows[asked], rounds, hashes, hashes), self._ask)
         values, verified = np.full(len(rows), np.nan), np.zeros(len(rows), dtype=np.bool_)
         values[asked], verified[asked] = block.values, block.verified
         return np.where(present, np.int8(0), np.int8(NO_LABEL)), values, self._paid(before, len(rows)), verified
@@ -101,10 +101,10 @@ class Simulator:
         cells = np.where(np.arange(rows.shape[1]) < rows.shape[1] - 1, rows, 0.0)
         asked, rounds, numbers = self._numbered(cells, present)
         _, _, hashes = self._numbered(rows, present)
-        questions = ThresholdQuestions(rows[asked], rounds, hashes, numbers)
+        questions = Questions(rows[asked], rounds, hashes, numbers)
         given = self._thresholds.answer(questions, self._ask)
         values, answered = np.full(len(rows), np.nan), np.zeros(len(rows), dtype=np.bool_)
-        values[asked], answered[asked] = given.values, given.answered
+        values[asked], answered[asked] = given.values, given.verified
         labels = np.where(present, ~np.isnan(values), np.int8(NO_LABEL)).astype(np.int8)
         return labels, values, self._paid(before, len(rows)), answered
 

@@ -25,6 +25,7 @@ from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan
 from oracle.planning.stumps.model import StumpsPlan
 
 __all__ = [
+    "ONE_DRAW",
     "noise_comparisons",
     "noise_delta",
     "query_event",
@@ -35,7 +36,7 @@ __all__ = [
     "verify",
 ]
 
-_ONE_DRAW = 1 << 27
+ONE_DRAW = 1 << 27
 """More edges than the two largest tables hold that a Stopper's threshold draw is searched in: a medium query depends on
 the draws of its own Stopper and of the one that monitors its later instance."""
 
@@ -46,7 +47,7 @@ def noise_comparisons(rounds: int, instances: int) -> int:
     One a round, for each instance it sits in, and each instance's threshold draw (the search counts as one comparison
     for each edge of its table). BetweenThresholds pays for its own table by a factor (`table_slack`).
     """
-    return instances * (rounds + _ONE_DRAW)
+    return instances * (rounds + ONE_DRAW)
 
 
 def noise_delta(stopper_epsilon: float, rounds: int, instances: int) -> float:
@@ -98,7 +99,7 @@ def released_event(plan: BoxPlan) -> Composed:
     if plan.scale is not UNSET:
         events.append(EdgesEvent(plan.scale.scale, len(plan.sides)))
     if plan.check is not UNSET:
-        events += [NoisyCountEvent(plan.check.epsilon), NoiseDistanceEvent(_ONE_DRAW, plan.check.epsilon)]
+        events += [NoisyCountEvent(plan.check.epsilon), NoiseDistanceEvent(ONE_DRAW, plan.check.epsilon)]
     return Composed(tuple(events))
 
 
@@ -174,8 +175,7 @@ def verify(plan: BoxPlan, progress: Callable[[int], None] = lambda _phases: None
     for index, phase in enumerate(plan.phases):
         proved = query_guarantee(plan, index).delta
         if not proved <= phase.delta:
-            msg = f"plan.phases[{index}].delta = {phase.delta!r}: the accountant proves {proved!r} only"
-            raise PlanError(msg)
+            raise PlanError(f"plan.phases[{index}].delta = {phase.delta!r}: the accountant proves {proved!r} only")
         if not phase.delta_noise >= noise_delta(phase.stopper.epsilon, phase.rounds, phase.start.instances):
             msg = f"plan.phases[{index}].delta_noise = {phase.delta_noise!r}: below the noise tables' distance"
             raise PlanError(msg)
@@ -187,5 +187,4 @@ def verify(plan: BoxPlan, progress: Callable[[int], None] = lambda _phases: None
                 raise PlanError(f"{stated}: {share!r} is proved at epsilon = {instance.epsilon!r}")
         progress(index + 1)
     if not math.fsum(spent) <= plan.delta:
-        msg = f"plan.delta = {plan.delta!r}: the schedule spends {math.fsum(spent)!r}"
-        raise PlanError(msg)
+        raise PlanError(f"plan.delta = {plan.delta!r}: the schedule spends {math.fsum(spent)!r}")

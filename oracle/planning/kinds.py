@@ -201,16 +201,12 @@ def decode_plan(data: bytes) -> Plan:
     try:
         header = msgspec.json.decode(data, type=_Header)
         if header.version > PLAN_VERSION:
-            msg = f"plan: {newer_version(header.version, PLAN_VERSION)}"
-            raise PlanError(msg)
+            raise PlanError(f"plan: {newer_version(header.version, PLAN_VERSION)}")
         if header.version < 1:
-            msg = f"plan: version = {header.version}: no Perpetua wrote such a plan"
-            raise PlanError(msg)
+            raise PlanError(f"plan: version = {header.version}: no Perpetua wrote such a plan")
         if header.predictor not in KINDS:
-            msg = f"plan: predictor = {header.predictor!r}: this Perpetua knows {', '.join(KINDS)}"
-            raise PlanError(msg)
+            raise PlanError(f"plan: predictor = {header.predictor!r}: this Perpetua knows {', '.join(KINDS)}")
         plan: Plan = msgspec.json.decode(data, type=KINDS[header.predictor].plan)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
-        msg = f"plan: cannot be read: {exc}"
-        raise PlanError(msg) from exc
+        raise PlanError(f"plan: cannot be read: {exc}") from exc
     return plan

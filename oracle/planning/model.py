@@ -20,6 +20,7 @@ __all__ = [
     "Share",
     "check_data",
     "check_features",
+    "check_model_name",
     "promises_of",
 ]
 
@@ -115,6 +116,16 @@ def check_data(model: Model) -> None:
         raise InputError("model.data", model.data, f"must be {_MODEL_NAMES}")
 
 
+def check_model_name(name: str) -> None:
+    """Refuse a name that no file or topic could have.
+
+    Raises:
+        InputError: It is one.
+    """
+    if not _is_plain(name):
+        raise InputError("model.name", name, f"must be {_MODEL_NAMES}")
+
+
 def _is_plain(name: str) -> bool:
     return 0 < len(name) <= NAME_LIMIT and all(c.isalnum() or c in "-_." for c in name)
 
@@ -136,8 +147,7 @@ def check_features(model: Model, *, categories: bool = False) -> None:
     Raises:
         InputError: One is.
     """
-    if not model.name or len(model.name) > NAME_LIMIT or not all(c.isalnum() or c in "-_." for c in model.name):
-        raise InputError("model.name", model.name, f"must be {_MODEL_NAMES}")
+    check_model_name(model.name)
     seen: set[str] = set()
     for index, feature in enumerate(model.features):
         where = f"model.features[{index}]"

@@ -77,8 +77,7 @@ def promise_of(plan: Plan) -> Promise:
     for kind, of in _PROMISES.items():
         if isinstance(plan, kind):
             return of(plan)
-    msg = f"plan: no promise is known of predictor {plan.predictor}"
-    raise TypeError(msg)
+    raise TypeError(f"plan: no promise is known of predictor {plan.predictor}")
 
 
 def _honest(plan: BoxPlan | EnsemblePlan) -> tuple[str, ...]:

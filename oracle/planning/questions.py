@@ -10,10 +10,22 @@ from oracle.mechanisms.addresses import MAX_ROUNDS
 from oracle.planning.model import Limits, Model
 from oracle.planning.plan import Plan
 
-__all__ = ["ROUNDS", "STEEPEST", "QuestionLimits", "QuestionModel", "QuestionPlan", "check_questions"]
+__all__ = [
+    "MOST_ROWS",
+    "ROUNDS",
+    "STEEPEST",
+    "QuestionLimits",
+    "QuestionModel",
+    "QuestionPlan",
+    "check_questions",
+    "refuse_many",
+]
 
 ROUNDS: Final = MAX_ROUNDS // 2
 """Rounds of the one phase: nobody will see its end."""
+
+MOST_ROWS: Final = 2**40
+"""Rows that a model may declare at most."""
 
 STEEPEST: Final = 64.0
 """The largest slope that noise tables have."""
@@ -95,8 +107,19 @@ class QuestionPlan(Plan, frozen=True, kw_only=True):
         return self.phases[0].delta
 
 
-def check_questions(plan: QuestionPlan, kind: type[ModelT], check: Callable[[ModelT], None], **also: Any) -> None:  # noqa: ANN401 -- any declarations
-    """Refuse a plan that no model declares, or of other phases than one.
+def refuse_many(model: QuestionModel, least: int) -> None:
+    """Refuse a model that wants more rows than can be declared.
+
+    Raises:
+        PlanError: It does.
+    """
+    if least > MOST_ROWS:
+        msg = f"model.alpha = {model.alpha!r}: {least:,} examples would be needed; at most 2^40 can be declared"
+        raise PlanError(msg)
+
+
+def check_questions(plan: QuestionPlan, kind: type[ModelT], check: Callable[[ModelT], None], **also: Any) -> ModelT:  # noqa: ANN401 -- any declarations
+    """Return the model that declares a plan; refuse one that none does, or of other phases than one.
 
     Args:
         plan: The plan.
@@ -109,9 +132,11 @@ def check_questions(plan: QuestionPlan, kind: type[ModelT], check: Callable[[Mod
     """
     declared = {name: getattr(plan, name) for name in _SAME} | {"examples": plan.declared, "rounds": plan.questions}
     try:
-        check(convert(to_builtins(declared | also), kind))
+        model = convert(to_builtins(declared | also), kind)
+        check(model)
     except (ValidationError, InputError) as exc:
         raise PlanError(f"plan: no model declares this (rows as examples, questions as rounds): {exc}") from exc
     phases = plan.phases
     if len(phases) != 1 or phases[0].phase != 1 or not 1 <= phases[0].rounds <= ROUNDS:
         raise PlanError("plan.phases: must be one, of number 1 and 1 to 2^49 rounds")
+    return model

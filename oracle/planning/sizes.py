@@ -17,7 +17,7 @@ from oracle.accounting.stopper import cap_slack, early_slack, log_overflow
 from oracle.errors import PlanError
 from oracle.mechanisms.noise.tables import Law
 
-__all__ = ["CAP_SHARE", "NOISE_SHARE", "Shares", "SizedInstance", "SizedPhase", "largest_scale", "size_phase"]
+__all__ = ["CAP_SHARE", "MANY", "NOISE_SHARE", "Shares", "SizedInstance", "SizedPhase", "largest_scale", "size_phase"]
 
 CAP_SHARE = 0.02
 """Part of a phase's delta that pays for the Stopper's overflow."""
@@ -46,7 +46,7 @@ _MOST_GAIN = 1.5
 _SHORT = 1e-3
 """Nats of log delta by which these steps stay below their target."""
 
-_MANY = 1_000_000
+MANY = 1_000_000
 """A threshold at which the Stopper's overflow depends on cap - threshold only."""
 
 _PASSES = 40
@@ -226,7 +226,7 @@ def size_phase(  # noqa: PLR0913 -- the unknowns of one phase
     log_between = math.log(delta * (1.0 - CAP_SHARE - NOISE_SHARE)) - 1e-6
     early = early_slack(stopper_epsilon, rounds, beta / (4.0 * sides))
     log_cap = math.log(delta * CAP_SHARE / start_instances)
-    over = cap_slack(stopper_epsilon, log_cap, _MANY)
+    over = cap_slack(stopper_epsilon, log_cap, MANY)
 
     def gap(scale: float) -> int:
         return _gap(scale, shares.gap)
@@ -253,8 +253,7 @@ def size_phase(  # noqa: PLR0913 -- the unknowns of one phase
             break
     scale = scale_at(margin, plain, quick=quick)
     if scale < _SMALLEST_SCALE or stopper_epsilon < _SMALLEST_STOPPER:
-        msg = f"model.epsilon = {epsilon!r}: too small; the noise would be wider than its tables can be"
-        raise PlanError(msg)
+        raise PlanError(f"model.epsilon = {epsilon!r}: too small; the noise would be wider than its tables can be")
     rearmed = _instance(scale, margin, shares.gap, 0, epsilon - stopper_epsilon)
     threshold = rearmed.points + early
     cap = threshold + over

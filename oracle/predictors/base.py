@@ -209,8 +209,7 @@ class Trainer(ABC, Generic[PlanT, PredictorT_co]):
             DataError: Fewer rows came than the plan declares.
         """
         if self.missing > 0:
-            msg = f"data: fewer rows than model.examples = {self._plan.declared} declares"
-            raise DataError(msg)
+            raise DataError(f"data: fewer rows than model.examples = {self._plan.declared} declares")
         return self._make()
 
     @abstractmethod
@@ -248,5 +247,4 @@ def check_finite(plan: Plan, features: NDArray[np.float64]) -> None:
     bad = ~np.isfinite(features).all(axis=0)
     if bad.any():
         name = Values(plan.features).names()[int(bad.argmax())]
-        msg = f"data: column {name}: every value must be a finite number"
-        raise DataError(msg)
+        raise DataError(f"data: column {name}: every value must be a finite number")

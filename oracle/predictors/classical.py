@@ -23,7 +23,7 @@ from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.slicing import Faces
 from oracle.planning.classical.model import ClassicalPlan
 from oracle.predictors.base import StateArrays, Trainer
-from oracle.predictors.phased import PhasedPredictor
+from oracle.predictors.phased import PhasedPredictor, Segment
 
 __all__ = ["ClassicalPredictor", "ClassicalTrainer", "Hypothesis"]
 
@@ -172,16 +172,9 @@ class ClassicalPredictor(PhasedPredictor[ClassicalPlan]):
         self._hypothesis = hypothesis
         self._round = self._phase_round = done
 
-    def _answered(
-        self,
-        features: NDArray[np.float64],
-        present: NDArray[np.bool_],
-        rounds: NDArray[np.uint64],  # noqa: ARG002 -- no noise is drawn
-        hashes: NDArray[np.uint64],  # noqa: ARG002
-        events: list[LedgerEvent],  # noqa: ARG002
-    ) -> NDArray[np.bool_]:
-        inside = present.copy()
-        for column, low, high in zip(features.T, *self._hypothesis, strict=True):
+    def _answered(self, segment: Segment, events: list[LedgerEvent]) -> NDArray[np.bool_]:  # noqa: ARG002 -- none happen
+        inside = segment.present.copy()
+        for column, low, high in zip(segment.features.T, *self._hypothesis, strict=True):
             inside &= (column >= low) & (column <= high)
         return inside
 

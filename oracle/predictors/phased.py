@@ -1,6 +1,7 @@
 """What all predictors do alike: rounds are counted, batches are cut where phases end, and keys are ratcheted there."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -13,9 +14,33 @@ from oracle.mechanisms.keys import PhaseKey
 from oracle.planning.plan import Phase, Plan
 from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays, phase_started
 
-__all__ = ["PhasedPredictor"]
+__all__ = ["PhasedPredictor", "Segment"]
 
 PlanT = TypeVar("PlanT", bound=Plan)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Rows in arrival order, all of the current phase.
+
+    Attributes:
+        features: float64[n, D], without -0.0; 0 where there is no query.
+        present: bool[n], False where the round has no query; what is answered there is ignored.
+        rounds: uint64[n], rounds of the phase.
+        hashes: uint64[n], keyed hashes of the rows.
+    """
+
+    features: NDArray[np.float64]
+    present: NDArray[np.bool_]
+    rounds: NDArray[np.uint64]
+    hashes: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.rounds)
+
+    def part(self, which: slice | NDArray[np.intp]) -> "Segment":
+        """Return some of the rows."""
+        return Segment(self.features[which], self.present[which], self.rounds[which], self.hashes[which])
 
 
 class PhasedPredictor(ABC, Generic[PlanT]):
@@ -90,29 +115,16 @@ class PhasedPredictor(ABC, Generic[PlanT]):
         features[~present] = 0.0
         rounds = np.arange(self._phase_round, self._phase_round + len(features), dtype=np.uint64)
         hashes = self._addresses.hashes(features, present)
-        np.copyto(out, self._answered(features, present, rounds, hashes, events), where=present)
+        np.copyto(out, self._answered(Segment(features, present, rounds, hashes), events), where=present)
         self._round += len(features)
         self._phase_round += len(features)
         return self._addresses.tag(rounds, hashes, present)
 
     @abstractmethod
     def _answered(
-        self,
-        features: NDArray[np.float64],
-        present: NDArray[np.bool_],
-        rounds: NDArray[np.uint64],
-        hashes: NDArray[np.uint64],
-        events: list[LedgerEvent],
+        self, segment: Segment, events: list[LedgerEvent]
     ) -> NDArray[np.bool_] | NDArray[np.int8] | NDArray[np.float64]:
-        """Return [n] labels or values of rows that all belong to the current phase; those not present are ignored.
-
-        Args:
-            features: float64[n, D], without -0.0; 0 where there is no query.
-            present: bool[n].
-            rounds: uint64[n], rounds of the phase.
-            hashes: uint64[n], keyed hashes of the rows.
-            events: Takes what happens on the way.
-        """
+        """Return [n] labels or values of a segment; `events` takes what happens on the way."""
 
     def settle(self) -> None:
         """See `Predictor.settle`."""

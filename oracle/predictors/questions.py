@@ -49,8 +49,7 @@ class QuestionPredictor(PhasedPredictor[QuestionPlanT]):
         """
         rounds, phase, phase_round, paid = arrays["counters"][:4].tolist()
         if paid > plan.paid:
-            msg = "snapshot: its paid answers are not those of its plan"
-            raise CorruptSnapshotError(msg)
+            raise CorruptSnapshotError("snapshot: its paid answers are not those of its plan")
         predictor = cls(plan, PhaseKey(arrays["key"].tobytes()), phase=phase)
         predictor._round, predictor._phase_round = rounds, phase_round
         return predictor, paid

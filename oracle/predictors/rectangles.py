@@ -22,7 +22,7 @@ from oracle.mechanisms.thresholds.paid import HIGH, PAID
 from oracle.mechanisms.windows import Window
 from oracle.planning.plan import BoxPlan, PhasePlan
 from oracle.predictors.base import StateArrays, Trainer
-from oracle.predictors.phased import PhasedPredictor
+from oracle.predictors.phased import PhasedPredictor, Segment
 from oracle.predictors.positives import Positives
 from oracle.predictors.sides import Geometry, Harvest, SideBank
 
@@ -165,23 +165,17 @@ class RectanglesPERP(PhasedPredictor[BoxPlan]):
         """Arm every side for the current phase."""
         self._bank = SideBank.begin(self._current, self._addresses, slices)
 
-    def _answered(
-        self,
-        features: NDArray[np.float64],
-        present: NDArray[np.bool_],
-        rounds: NDArray[np.uint64],
-        hashes: NDArray[np.uint64],
-        events: list[LedgerEvent],
-    ) -> NDArray[np.bool_]:
+    def _answered(self, segment: Segment, events: list[LedgerEvent]) -> NDArray[np.bool_]:
         """Steps a, b and e to i of Stemmer (2024), Alg. 5, for all rows at once.
 
         All sides answer all rows, the first side that does not say high decides; where a Stopper halts, the rows before
         it stand, the side is armed afresh, and the rest is decided again with the same noise.
         """
-        bank, count = self._bank, len(features)
+        bank, count = self._bank, len(segment)
         labels = np.empty(count, dtype=np.bool_)
-        numbers = self._geometry.looked_at(features)
+        numbers = self._geometry.looked_at(segment.features)
         keys = self._geometry.keys_of_numbers(numbers)
+        rounds, hashes = segment.rounds, segment.hashes
         depth_words = self._addresses.words(Purpose.DEPTH, rounds, self._side_numbers, hashes)
         stop_words = self._addresses.words(Purpose.STOPPER, rounds, self._side_numbers, None)
         outcomes = np.empty((self._geometry.sides, count), dtype=np.int8)
@@ -190,7 +184,7 @@ class RectanglesPERP(PhasedPredictor[BoxPlan]):
         start = 0
         while True:
             rest = slice(start, None)
-            mediums, positive = _decide(outcomes[:, rest], present[rest])
+            mediums, positive = _decide(outcomes[:, rest], segment.present[rest])
             halts = [
                 armed.first_halt(mediums[side], rounds[rest], stop_words[side, rest])
                 for side, armed in enumerate(bank.armed)

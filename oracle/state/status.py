@@ -141,8 +141,7 @@ def public_status(folder: Path) -> Status:
     """
     header, data = peek_folder(folder), read_plan(folder)
     if header is None or data is None:
-        msg = f"{folder}: holds no state; make one with `perpetua init`"
-        raise StateError(msg)
+        raise StateError(f"{folder}: holds no state; make one with `perpetua init`")
     plan = decode_plan(data)
     current = plan.phases[header.phase - 1]
     in_phase = header.round - plan.first_round(header.phase)

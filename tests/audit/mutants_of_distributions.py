@@ -46,8 +46,8 @@ def _same_noise(patch: Patch) -> None:
     """All comparisons of a question have the noise of its first."""
     real = Distribution.words
 
-    def words(self: Distribution, rounds: Any, hashes: Any, _step: int) -> Any:
-        drawn = real(self, rounds, hashes, 0)
+    def words(self: Distribution, question: Any, _step: int) -> Any:
+        drawn = real(self, question, 0)
         return np.repeat(drawn[:1], len(drawn), axis=0)
 
     patch.setattr(Distribution, "words", words)
@@ -64,9 +64,9 @@ def _free_counts(patch: Patch) -> None:
             told[key] = (self._count(key) + noise) / self._plan.declared
         return outcome
 
-    def answers(self: Distribution, features: Any, *rest: Any) -> Any:
+    def answers(self: Distribution, segment: Any, events: Any) -> Any:
         told.clear()
-        values = answered(self, features, *rest)
+        values = answered(self, segment, events)
         keys = self._values.column(self._found[-1], 0).tolist()
         return np.array([told.get(key, value) for key, value in zip(keys, values.tolist(), strict=True)])
 

@@ -16,6 +16,7 @@ from oracle.predictors.ensemble import control, predictor, trainer
 from oracle.predictors.ensemble.pool import EMPTY, Pool
 from oracle.predictors.ensemble.predictor import Ensemble
 from oracle.predictors.ensemble.teachers import Teachers
+from oracle.predictors.phased import Segment
 
 __all__ = ["MUTANTS_OF_ENSEMBLES"]
 
@@ -37,10 +38,10 @@ def _true_votes(patch: Patch) -> None:
     """What is kept is what the votes say, not the label that was given."""
     asked = Ensemble._ask
 
-    def ask(self: Ensemble, features: Any, *rest: Any) -> int:
+    def ask(self: Ensemble, segment: Segment, out: Any) -> int:
         middles, order = self._control.middles(), self._control.order
-        stop = asked(self, features, *rest)
-        beyond = self.teachers.votes(features[:stop])[:, order[:-1]] > middles
+        stop = asked(self, segment, out)
+        beyond = self.teachers.votes(segment.features[:stop])[:, order[:-1]] > middles
         true = np.where(beyond.any(axis=1), order[beyond.argmax(axis=1)], order[-1])
         rows, kept, rounds = self._pending[-1]
         self._pending[-1] = rows, np.where(kept == EMPTY, kept, true).astype(np.int8), rounds
@@ -108,10 +109,10 @@ def _paid_kept(patch: Patch) -> None:
     """Paid queries are kept as well."""
     asked = Ensemble._ask
 
-    def ask(self: Ensemble, features: Any, present: Any, *rest: Any) -> int:
-        stop, out = asked(self, features, present, *rest), rest[-1]
+    def ask(self: Ensemble, segment: Segment, out: Any) -> int:
+        stop = asked(self, segment, out)
         rows, _, some = self._pending[-1]
-        self._pending[-1] = rows, np.where(present[:stop], out[:stop], np.int8(EMPTY)), some
+        self._pending[-1] = rows, np.where(segment.present[:stop], out[:stop], np.int8(EMPTY)), some
         return stop
 
     patch.setattr(Ensemble, "_ask", ask)

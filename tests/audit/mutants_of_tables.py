@@ -12,6 +12,7 @@ from oracle.accounting.ledger import AnswerPaid
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.noise.tables import sample
 from oracle.mechanisms.thresholds.paid import PaidQuestions
+from oracle.predictors.phased import Segment
 from oracle.predictors.statistics import paid, predictor, sparse, start, trainer
 from oracle.predictors.statistics.base import TablePredictor
 from oracle.predictors.statistics.predictor import Statistics
@@ -28,11 +29,11 @@ def _released_free(patch: Patch) -> None:
     """A free answer is told with the noisy count that was compared."""
     real = Statistics._answered
 
-    def answered(self: Statistics, features: Any, *rest: Any) -> Any:
-        _, rounds, hashes, events = rest
-        values = real(self, features, *rest)
-        counts = self._rows.over(self._plan.layout.masks(features))
-        words = self._addresses.words(Purpose.QUESTION, rounds, np.zeros(1, dtype=np.uint64), hashes)[0]
+    def answered(self: Statistics, segment: Segment, events: Any) -> Any:
+        values = real(self, segment, events)
+        counts = self._rows.over(self._plan.layout.masks(segment.features))
+        side = np.zeros(1, dtype=np.uint64)
+        words = self._addresses.words(Purpose.QUESTION, segment.rounds, side, segment.hashes)[0]
         told = (counts + self._questions._noise(words)) / self._plan.declared
         paid = {event.round - self._round for event in events if isinstance(event, AnswerPaid)}
         return np.where([row in paid for row in range(len(values))], values, told)
@@ -241,10 +242,10 @@ def _from_the_rows(patch: Patch, when: Callable[[Statistics, int], bool]) -> Non
     """Some questions are answered with the rows' share."""
     real = Statistics._answered
 
-    def answered(self: Statistics, features: Any, *rest: Any) -> Any:
-        true = self._rows.over(self._plan.layout.masks(features)) / self._plan.declared
-        chosen = np.array([when(self, question) for question in rest[2].tolist()])
-        return np.where(chosen, true, real(self, features, *rest))
+    def answered(self: Statistics, segment: Segment, events: Any) -> Any:
+        true = self._rows.over(self._plan.layout.masks(segment.features)) / self._plan.declared
+        chosen = np.array([when(self, question) for question in segment.hashes.tolist()])
+        return np.where(chosen, true, real(self, segment, events))
 
     patch.setattr(Statistics, "_answered", answered)
 
@@ -263,9 +264,9 @@ def _verified_by_rows(patch: Patch) -> None:
     """An answer is verified if it is near the rows' share."""
     real = Statistics._answered
 
-    def answered(self: Statistics, features: Any, *rest: Any) -> Any:
-        values = real(self, features, *rest)
-        true = self._rows.over(self._plan.layout.masks(features)) / self._plan.declared
+    def answered(self: Statistics, segment: Segment, events: Any) -> Any:
+        values = real(self, segment, events)
+        true = self._rows.over(self._plan.layout.masks(segment.features)) / self._plan.declared
         paid, verified = self._told[-1]
         self._told[-1] = (paid, verified & (np.abs(values - true) < 0.05))
         return values

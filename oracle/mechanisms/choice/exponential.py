@@ -163,8 +163,7 @@ def choose(scale: float, losses: NDArray[np.int64], words: NDArray[np.uint64]) -
         if left < total * weight:
             return int(np.flatnonzero(excess == level)[left // weight])
         left -= total * weight
-    msg = "choice: the weights do not sum to their sum"
-    raise ArithmeticError(msg)
+    raise ArithmeticError("choice: the weights do not sum to their sum")
 
 
 def _level_totals(losses: NDArray[np.int64], widths: NDArray[np.uint64], reach: int) -> tuple[list[int], list[int]]:
@@ -269,5 +268,4 @@ def _locate(offset: int, widths: NDArray[np.uint64]) -> tuple[int, int]:
         if offset < width:
             return group, offset
         offset -= width
-    msg = "choice: the widths do not sum to their sum"
-    raise ArithmeticError(msg)
+    raise ArithmeticError("choice: the widths do not sum to their sum")

@@ -91,8 +91,7 @@ class BinaryThresholdOracle:
         if not ((queries >= 0.0) & (queries <= 1.0)).all():
             raise InputError("query", "...", "must be from 0 to 1 in every coordinate")
         if self._bits + len(queries) > self._most_bits:
-            msg = f"oracle: it gives {self._most_bits} bits in all"
-            raise RefusedError(msg)
+            raise RefusedError(f"oracle: it gives {self._most_bits} bits in all")
         dimension = len(self._database)
         exact = dots(queries, self._database[None])[0]
         small, is_above = self._law.smaller_side((thresholds - exact) / dimension)

@@ -48,8 +48,7 @@ def plan_bisection(model: BisectionModel, progress: Callable[[int], None]) -> Bi
     """
     del progress  # there is nothing to search that takes time
     if _plan(model, _MOST_EXAMPLES, _MOST_EXAMPLES).expected_error > model.alpha:
-        msg = f"model.alpha = {model.alpha:g}: no number of examples is enough for rounds = {model.rounds:,}"
-        raise PlanError(msg)
+        raise PlanError(f"model.alpha = {model.alpha:g}: no number of examples is enough for rounds = {model.rounds:,}")
     low, high = 0, _MOST_EXAMPLES
     while high - low > 1:
         middle = (low + high) // 2
@@ -136,13 +135,10 @@ def verify_bisection_plan(plan: BisectionPlan) -> None:
         raise PlanError(f"plan.scale = {plan.scale!r}: must be above 0 and finite")
     proved = delta_at(row_event(plan), plan.epsilon)
     if not proved <= first.delta:
-        msg = f"plan.phases[0].delta = {first.delta!r}: the accountant proves {proved!r} only"
-        raise PlanError(msg)
+        raise PlanError(f"plan.phases[0].delta = {first.delta!r}: the accountant proves {proved!r} only")
     if not plan.declared * first.delta <= plan.delta:
-        msg = f"plan.delta = {plan.delta!r}: the schedule spends {plan.declared * first.delta!r}"
-        raise PlanError(msg)
+        raise PlanError(f"plan.delta = {plan.delta!r}: the schedule spends {plan.declared * first.delta!r}")
     if len(others) != 1 or others[0].delta != 0.0:
         raise PlanError("plan.phases: must be two, the second one of delta 0")
     if not _error(plan) <= plan.alpha:
-        msg = f"plan.alpha = {plan.alpha!r}: the expected error is {_error(plan)!r}"
-        raise PlanError(msg)
+        raise PlanError(f"plan.alpha = {plan.alpha!r}: the expected error is {_error(plan)!r}")

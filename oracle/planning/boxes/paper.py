@@ -136,8 +136,7 @@ def _first(model: Model, sides: int, following: int) -> tuple[_Phase, int]:
         if needed <= declared:
             return found, needed
         declared = needed + needed // 1000
-    msg = f"model.examples = {model.examples}: no number of examples near {declared} suffices"
-    raise PlanError(msg)
+    raise PlanError(f"model.examples = {model.examples}: no number of examples near {declared} suffices")
 
 
 def _phases(model: Model, sides: int, count: int) -> tuple[tuple[PhasePlan, ...], int]:
@@ -184,8 +183,7 @@ def plan_paper(model: Model) -> BoxPlan:
     """
     names = side_names(model)
     if len(names) > MAX_SIDES:
-        msg = f"model.features: {len(names)} sides: at most {MAX_SIDES} are supported"
-        raise PlanError(msg)
+        raise PlanError(f"model.features: {len(names)} sides: at most {MAX_SIDES} are supported")
     phases, examples = _phases(model, len(names), _FEWEST)
     while len(phases) < _MOST:
         longer, wanted = _phases(model, len(names), len(phases) + 1)
@@ -300,8 +298,7 @@ def check_paper(plan: BoxPlan) -> None:
     for index, phase in enumerate(plan.phases):
         sizes = _constants(plan, sides, phase.rounds, phase.delta, phase.beta)
         if _write_phase(plan, sides, index, _Phase(phase.rounds, phase.delta, sizes)) != phase:
-            msg = f"plan.phases[{index}]: its figures are not those of the paper's constants"
-            raise PlanError(msg)
+            raise PlanError(f"plan.phases[{index}]: its figures are not those of the paper's constants")
         if index + 1 < len(plan.phases):
             following = plan.phases[index + 1].stopper.threshold // 2
             if phase.rounds < _rounds(plan, sides, phase.alpha, phase.beta, following):
@@ -309,8 +306,7 @@ def check_paper(plan: BoxPlan) -> None:
                 raise PlanError(msg)
     spent = [plan.declared * plan.phases[0].delta, *(phase.rounds * phase.delta for phase in plan.phases)]
     if not math.fsum(spent) <= plan.delta:
-        msg = f"plan.delta = {plan.delta!r}: the schedule spends {math.fsum(spent)!r}"
-        raise PlanError(msg)
+        raise PlanError(f"plan.delta = {plan.delta!r}: the schedule spends {math.fsum(spent)!r}")
 
 
 def check_runnable(plan: BoxPlan) -> None:
@@ -323,5 +319,4 @@ def check_runnable(plan: BoxPlan) -> None:
     for phase in plan.phases:
         obstacle = _obstacle(phase, len(plan.sides), key_bytes(plan.features))
         if obstacle:
-            msg = f"model.profile = 'paper': phase {phase.phase} asks for {obstacle}"
-            raise PlanError(msg)
+            raise PlanError(f"model.profile = 'paper': phase {phase.phase} asks for {obstacle}")

@@ -136,8 +136,7 @@ def _task(model: BoxModel, rows: float = math.inf) -> Task:
     """Return what the search keeps fixed, where so many rows are there to learn edges from."""
     sides = len(side_names(model))
     if sides > MAX_SIDES:
-        msg = f"model.features: {sides} sides: at most {MAX_SIDES} are supported"
-        raise PlanError(msg)
+        raise PlanError(f"model.features: {sides} sides: at most {MAX_SIDES} are supported")
     scaled = _scaled(model, sides)
     share = (model.share or stripes_share(model, sides, stripes_mass(model), rows)) if scaled else 1.0
     return Task(model, sides, share, rho=start_rho(model, sides, scaled=scaled), reserve=reserve(model))

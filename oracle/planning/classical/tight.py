@@ -49,8 +49,7 @@ def plan_classical(model: ClassicalModel, _progress: Callable[[int], None]) -> C
     sides = side_names(model)
     box = model.concept == "box"
     if box and len(sides) > MAX_SIDES:
-        msg = f"model.features: {len(sides)} sides: at most {MAX_SIDES} are supported"
-        raise PlanError(msg)
+        raise PlanError(f"model.features: {len(sides)} sides: at most {MAX_SIDES} are supported")
     faces = box and model.slicing == "faces"
     spread, choices = (2, 1 if faces else len(sides)) if box else (1, 1)
     scale = _scale(model.epsilon, spread * choices)
@@ -209,8 +208,7 @@ def verify_classical_plan(plan: ClassicalPlan) -> None:
     if not spent <= plan.delta:
         raise PlanError(f"plan.delta = {plan.delta!r}: the schedule spends {spent!r}")
     if delta_at(classical_event(plan), plan.epsilon) > 0.0:
-        msg = f"plan.epsilon = {plan.epsilon!r}: the choices' epsilons sum to more"
-        raise PlanError(msg)
+        raise PlanError(f"plan.epsilon = {plan.epsilon!r}: the choices' epsilons sum to more")
     if plan.concept == "box":
         proved = box_error(plan.rank, sides, plan.share, plan.beta, plan.declared)
         if plan.rank < _rank(plan.scale, sides, plan.beta):
@@ -218,5 +216,4 @@ def verify_classical_plan(plan: ClassicalPlan) -> None:
     else:
         proved = stump_error(plan.scale, sides, plan.beta, plan.declared)
     if not proved <= plan.expected_error * (1.0 + 1e-9):
-        msg = f"plan.expected_error = {plan.expected_error!r}: only {proved!r} is proved"
-        raise PlanError(msg)
+        raise PlanError(f"plan.expected_error = {plan.expected_error!r}: only {proved!r} is proved")

@@ -18,10 +18,10 @@ from oracle.planning.distribution.model import (
     PartitionPlan,
     check_distribution_model,
 )
-from oracle.planning.distribution.tight import MOST_ROWS, held_bytes
+from oracle.planning.distribution.tight import held_bytes
 from oracle.planning.model import promises_of
 from oracle.planning.plan import Phase
-from oracle.planning.questions import ROUNDS, check_questions
+from oracle.planning.questions import ROUNDS, check_questions, refuse_many
 
 __all__ = ["paper_rows", "plan_distribution_paper", "verify_distribution_paper"]
 
@@ -36,9 +36,7 @@ def plan_distribution_paper(model: DistributionModel, _progress: Callable[[int],
     least = paper_rows(model)
     if chunks > MAX_SIDES:
         raise PlanError(f"model.alpha = {model.alpha!r}: must be at least 1/512 with profile = 'paper'")
-    if least > MOST_ROWS:
-        msg = f"model.alpha = {model.alpha!r}: {least:,} examples would be needed; at most 2^40 can be declared"
-        raise PlanError(msg)
+    refuse_many(model, least)
     if sizes.partition_slope < SMALLEST_SCALE:
         raise PlanError(f"model.epsilon = {model.epsilon!r}: no noise table is wide enough; take a larger epsilon")
     rows = max(model.examples, least)
@@ -94,10 +92,7 @@ def verify_distribution_paper(plan: DistributionPlan) -> None:
     Raises:
         PlanError: One differs.
     """
-    check_questions(plan, DistributionModel, check_distribution_model)
-    names = ("name", "predictor", "profile", "features", "epsilon", "delta", "alpha", "beta", "limits")
-    fields = {name: getattr(plan, name) for name in names}
-    model = DistributionModel(**fields, examples=plan.declared, rounds=plan.questions)
+    model = check_questions(plan, DistributionModel, check_distribution_model)
     again = plan_distribution_paper(model, lambda _step: None)
     for name in ("examples", "declared", "comparisons", "paid", "error", "ladder", "partition", "memory_bytes"):
         if getattr(plan, name) != getattr(again, name):

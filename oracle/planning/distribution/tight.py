@@ -22,11 +22,10 @@ from oracle.planning.distribution.sizes import Sizes, comparisons_for, margin_of
 from oracle.planning.features import Feature, key_bytes
 from oracle.planning.model import promises_of
 from oracle.planning.plan import Phase
-from oracle.planning.questions import ROUNDS, STEEPEST, check_questions
+from oracle.planning.questions import MOST_ROWS, ROUNDS, STEEPEST, check_questions, refuse_many
 
-__all__ = ["MOST_ROWS", "MOST_THRESHOLDS", "held_bytes", "plan_distribution", "verify_distribution"]
+__all__ = ["MOST_THRESHOLDS", "held_bytes", "plan_distribution", "verify_distribution"]
 
-MOST_ROWS: Final = 2**40
 MOST_THRESHOLDS: Final = 1 << 14
 
 _GAPS: Final = (1.5, 2.0, 2.5, 3.0)
@@ -40,9 +39,7 @@ def plan_distribution(model: DistributionModel, _progress: Callable[[int], None]
         PlanError: A size is out of range.
     """
     least, sizes = min(_fewest(model, gap_nats) for gap_nats in _GAPS)
-    if least > MOST_ROWS:
-        msg = f"model.alpha = {model.alpha!r}: {least:,} examples would be needed; at most 2^40 can be declared"
-        raise PlanError(msg)
+    refuse_many(model, least)
     rows = max(model.examples, least)
     plan = DistributionPlan(
         **promises_of(model),
@@ -70,8 +67,7 @@ def _fewest(model: DistributionModel, gap_nats: float) -> tuple[int, Sizes]:
     low = math.floor(0.5 / model.alpha) + 1
     high = min(6 * low + 10, MOST_THRESHOLDS)
     if low > high:
-        msg = f"model.alpha = {model.alpha!r}: more than {MOST_THRESHOLDS:,} thresholds would be needed"
-        raise PlanError(msg)
+        raise PlanError(f"model.alpha = {model.alpha!r}: more than {MOST_THRESHOLDS:,} thresholds would be needed")
 
     def rows(thresholds: int) -> tuple[int, Sizes]:
         sizes = _sizes(model, thresholds, gap_nats)

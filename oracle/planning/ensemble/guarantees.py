@@ -1,7 +1,6 @@
 """From an ensemble's plan to the events its records go through (PRIVACY.md, Theorem 29)."""
 
 import math
-from typing import Final
 
 from msgspec import UNSET
 
@@ -17,12 +16,9 @@ from oracle.accounting.events import (
     StopperOverflowEvent,
 )
 from oracle.planning.ensemble.model import EnsemblePhase, EnsemblePlan
-from oracle.planning.guarantees import noise_comparisons
+from oracle.planning.guarantees import ONE_DRAW, noise_comparisons
 
 __all__ = ["query_event", "query_guarantee", "shares_guarantee", "table_delta", "training_event"]
-
-_ONE_DRAW: Final = 1 << 27
-"""More edges than a draw's table holds."""
 
 
 def training_event(plan: EnsemblePlan) -> Event:
@@ -82,7 +78,7 @@ def _bit(plan: EnsemblePlan, phase: EnsemblePhase) -> tuple[Event, ...]:
 
 def _count(epsilon: float) -> tuple[Event, Event]:
     """Return noisy counts of classes, one of which a record moves by 1, and the distance of their table."""
-    return NoisyCountEvent(epsilon), NoiseDistanceEvent(_ONE_DRAW, epsilon)
+    return NoisyCountEvent(epsilon), NoiseDistanceEvent(ONE_DRAW, epsilon)
 
 
 def _life(plan: EnsemblePlan, phase: EnsemblePhase) -> int:

@@ -16,7 +16,7 @@ from oracle.accounting.between_thresholds import SIDES_REACH
 from oracle.accounting.stopper import cap_slack, early_slack
 from oracle.errors import PlanError
 from oracle.planning.ensemble.model import EnsembleModel, EnsemblePlan
-from oracle.planning.sizes import CAP_SHARE, NOISE_SHARE, largest_scale
+from oracle.planning.sizes import CAP_SHARE, MANY, NOISE_SHARE, largest_scale
 
 __all__ = [
     "LATER",
@@ -42,8 +42,6 @@ __all__ = [
 _ZONES: Final = (0.3, 0.5, 1.0, 2.0)
 """g e (nats) that are tried: narrow zones pay for fewer honest answers, wide ones less for each that anybody buys."""
 
-_MANY: Final = 1_000_000
-"""A threshold at which the Stopper's overflow depends on cap - threshold only."""
 
 _SMALLEST: Final = 1e-4
 """Slope (nats a vote) below which no plan is made: its noise table would have more than a million edges."""
@@ -257,7 +255,7 @@ def size_life(crowd: Crowd, need: Need) -> Sized:
 
 
 def _sized(crowd: Crowd, need: Need, zone: float) -> Sized:
-    over = cap_slack(need.stopper, math.log(need.delta * CAP_SHARE), _MANY) + 1  # of one query more: Theorem 29 (d)
+    over = cap_slack(need.stopper, math.log(need.delta * CAP_SHARE), MANY) + 1  # of one query more: Theorem 29 (d)
     early = early_slack(need.stopper, need.rounds, need.beta / 2.0)
 
     def gap(slope: float) -> int:

@@ -209,8 +209,7 @@ def _lengths(model: EnsembleModel) -> tuple[int, ...]:
         if _is_fine(model, rounds):
             return tuple(rounds)
         rounds.pop()
-    msg = f"model.delta = {model.delta!r}: a second phase would be longer than noise of 128 bits allows"
-    raise PlanError(msg)
+    raise PlanError(f"model.delta = {model.delta!r}: a second phase would be longer than noise of 128 bits allows")
 
 
 def _is_fine(model: EnsembleModel, rounds: Sequence[int]) -> bool:

@@ -15,6 +15,7 @@ from oracle.planning.ensemble.guarantees import query_guarantee, table_delta
 from oracle.planning.ensemble.memory import phase_bytes
 from oracle.planning.ensemble.model import EnsembleModel, EnsemblePlan
 from oracle.planning.ensemble.sizes import crowd_of, most_changed, most_paid, questions_of
+from oracle.planning.questions import STEEPEST
 
 __all__ = ["FEWEST_PHASES", "verify_ensemble"]
 
@@ -26,9 +27,6 @@ _DECLARED: Final = (
     *("teacher_rows", "contested", "epsilon", "beta", "gamma"),
 )
 """Fields of a plan that are its model's."""
-
-_STEEPEST: Final = 64.0
-"""The steepest noise that there are tables of."""
 
 
 def verify_ensemble(plan: EnsemblePlan) -> None:
@@ -101,8 +99,8 @@ def _noise_faults(plan: EnsemblePlan) -> Iterator[_Fault]:
     for index, phase in enumerate(plan.phases):
         slopes |= {f"phases[{index}].slope": phase.slope, f"phases[{index}].stopper.epsilon": phase.stopper.epsilon}
     for where, slope in slopes.items():
-        if not SMALLEST_SCALE <= slope <= _STEEPEST:
-            yield where, slope, f"must be from {SMALLEST_SCALE:g} to {_STEEPEST:g}"
+        if not SMALLEST_SCALE <= slope <= STEEPEST:
+            yield where, slope, f"must be from {SMALLEST_SCALE:g} to {STEEPEST:g}"
 
 
 def _control_faults(plan: EnsemblePlan) -> Iterator[_Fault]:

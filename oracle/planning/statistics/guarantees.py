@@ -1,7 +1,5 @@
 """From a table's plan to the event that each of its rows goes through."""
 
-from typing import Final
-
 from msgspec import UNSET
 
 from oracle.accounting.events import (
@@ -12,12 +10,10 @@ from oracle.accounting.events import (
     NonPrivateEvent,
     PaidQuestionsEvent,
 )
+from oracle.planning.guarantees import ONE_DRAW
 from oracle.planning.statistics.model import StatisticsPlan, TablePlan
 
 __all__ = ["table_event"]
-
-_ONE_DRAW: Final = 1 << 27
-"""More edges than a draw's table holds."""
 
 
 def table_event(plan: TablePlan) -> Event:
@@ -33,7 +29,7 @@ def table_event(plan: TablePlan) -> Event:
     if isinstance(plan, StatisticsPlan) and plan.start_slope is not UNSET:
         marginals = NoisyCountEvent(plan.start_slope, len(plan.start))
         # of joint weights p and q with p <= exp(d e) q: Theorem 15's argument for the count's table
-        events += [marginals, NoiseDistanceEvent(marginals.counts * _ONE_DRAW, marginals.counts * marginals.epsilon)]
+        events += [marginals, NoiseDistanceEvent(marginals.counts * ONE_DRAW, marginals.counts * marginals.epsilon)]
     threshold_slope = None if plan.noise.threshold_slope is UNSET else plan.noise.threshold_slope
     # a round asks twice at most, and twice again after each paid answer; the draw on all thresholds is one more
     questions = 2 * (plan.rounds + plan.paid) + 1

@@ -9,7 +9,8 @@ from oracle.errors import InputError, PlanError
 from oracle.mechanisms.noise.tables import tail_reach
 from oracle.mechanisms.thresholds.paid import PaidLaw
 from oracle.planning.attributes import WORD, Attribute, Layout, check_attributes
-from oracle.planning.features import NAME_LIMIT, Feature
+from oracle.planning.features import Feature
+from oracle.planning.model import check_model_name
 from oracle.planning.plan import PLAN_VERSION, Phase
 from oracle.planning.questions import QuestionLimits, QuestionModel, QuestionPlan
 
@@ -161,8 +162,7 @@ class TablePlan(QuestionPlan, frozen=True, kw_only=True):
             PlanError: The profile has none.
         """
         if self.noise is msgspec.UNSET:
-            msg = "plan.noise: must be set"
-            raise PlanError(msg)
+            raise PlanError("plan.noise: must be set")
         return self.noise
 
     @property
@@ -255,8 +255,7 @@ def check_table_model(model: TableModel) -> None:
     Raises:
         InputError: A value is outside its bound, or two do not go together.
     """
-    if not model.name or len(model.name) > NAME_LIMIT or not all(c.isalnum() or c in "-_." for c in model.name):
-        raise InputError("model.name", model.name, f"must be 1 to {NAME_LIMIT} letters, digits, '-', '_' or '.'")
+    check_model_name(model.name)
     check_attributes(model.attributes)
     if isinstance(model, StatisticsModel) and model.profile == "paper" and model.paid is not None:
         raise InputError("model.paid", model.paid, 'must be left out for profile = "paper", whose constants say it')

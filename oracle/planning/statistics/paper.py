@@ -16,14 +16,19 @@ from oracle.errors import PlanError
 from oracle.planning.attributes import Layout
 from oracle.planning.model import promises_of
 from oracle.planning.plan import Phase
-from oracle.planning.questions import ROUNDS
+from oracle.planning.questions import ROUNDS, check_questions, refuse_many
 from oracle.planning.statistics.bounds import check_bounds
-from oracle.planning.statistics.model import NumericSparsePlan, StatisticsModel, StatisticsPlan, statistics_bytes
+from oracle.planning.statistics.model import (
+    NumericSparsePlan,
+    StatisticsModel,
+    StatisticsPlan,
+    check_table_model,
+    statistics_bytes,
+)
 
 __all__ = ["plan_statistics_paper", "verify_statistics_paper"]
 
 _ROOT: Final = math.sqrt(512.0)
-_MOST_ROWS: Final = 2**40
 
 
 def plan_statistics_paper(model: StatisticsModel, _progress: Callable[[int], None]) -> StatisticsPlan:
@@ -38,9 +43,7 @@ def plan_statistics_paper(model: StatisticsModel, _progress: Callable[[int], Non
     spread = math.sqrt(paid * math.log(2.0 / model.delta))
     logs = math.log(2.0 * model.rounds) + math.log(4.0 * paid / model.beta)
     least = math.ceil((_ROOT + 1.0) * spread * logs / (model.epsilon * each))
-    if least > _MOST_ROWS:
-        msg = f"model.alpha = {model.alpha!r}: {least:,} examples would be needed; at most 2^40 can be declared"
-        raise PlanError(msg)
+    refuse_many(model, least)
     rows = max(model.examples, least)
     # Dwork and Roth: noise of scale s_1 on thresholds, 2 s_1 on comparisons, s_2 on values; s_i = sqrt(32) spread/eps_i
     slope = model.epsilon * _ROOT / (_ROOT + 1.0) / (math.sqrt(32.0) * spread)
@@ -76,11 +79,8 @@ def verify_statistics_paper(plan: StatisticsPlan) -> None:
         PlanError: One differs.
     """
     check_bounds(plan)
-    names = ("name", "predictor", "profile", "epsilon", "delta", "alpha", "beta", "attributes", "limits")
-    fields = {name: getattr(plan, name) for name in names}
-    again = plan_statistics_paper(
-        StatisticsModel(**fields, examples=plan.declared, rounds=plan.questions), lambda _step: None
-    )
+    model = check_questions(plan, StatisticsModel, check_table_model, attributes=plan.attributes)
+    again = plan_statistics_paper(model, lambda _step: None)
     for name in (
         "examples",
         "declared",

@@ -21,7 +21,7 @@ from oracle.mechanisms.addresses import MAX_SIDES
 from oracle.planning.attributes import Attribute, Layout
 from oracle.planning.model import promises_of
 from oracle.planning.plan import Phase
-from oracle.planning.questions import ROUNDS
+from oracle.planning.questions import ROUNDS, refuse_many
 from oracle.planning.statistics.bounds import check_bounds
 from oracle.planning.statistics.guarantees import table_event
 from oracle.planning.statistics.model import (
@@ -52,7 +52,6 @@ __all__ = [
     "verify_statistics",
 ]
 
-_MOST_ROWS: Final = 2**40
 MOST_PAID: Final = 2**20
 
 _LEAST_GAP: Final = 0.25
@@ -252,9 +251,7 @@ def _statistics_plan(
 
 def _common(model: StatisticsModel | SparseVectorModel, noise: NoisePlan, paid: int, least: int) -> dict[str, Any]:
     """Return what plans of both predictors have."""
-    if least > _MOST_ROWS:
-        msg = f"model.alpha = {model.alpha!r}: {least:,} examples would be needed; at most 2^40 can be declared"
-        raise PlanError(msg)
+    refuse_many(model, least)
     return promises_of(model) | {
         "profile": model.profile,
         "attributes": model.attributes,
@@ -310,19 +307,15 @@ def verify_statistics(plan: StatisticsPlan) -> None:
     _verify_start(plan)
     gap = _gap(plan, noise, plan.declared)
     if not 0.0 < plan.gap <= gap:
-        msg = f"plan.gap = {plan.gap!r}: must be above 0 and at most {gap!r}: alpha less the window's share"
-        raise PlanError(msg)
+        raise PlanError(f"plan.gap = {plan.gap!r}: must be above 0 and at most {gap!r}: alpha less the window's share")
     first, last = _margins(plan, noise, plan.declared, complete=plan.complete)
     if plan.margin > last or not first <= plan.first_margin <= plan.margin:
-        msg = f"plan.margin = {plan.margin}: must be at most {last}, and first_margin from {first} to it"
-        raise PlanError(msg)
+        raise PlanError(f"plan.margin = {plan.margin}: must be at most {last}, and first_margin from {first} to it")
     least = paid_bound(divergence(plan.attributes), plan.layout.size, plan.gap) if plan.complete else 1
     if plan.paid < least:
-        msg = f"plan.paid = {plan.paid}: {least:,} answers may have to be paid at a gap of {plan.gap!r}"
-        raise PlanError(msg)
+        raise PlanError(f"plan.paid = {plan.paid}: {least:,} answers may have to be paid at a gap of {plan.gap!r}")
     if not plan.complete and plan.gap < _LEAST_GAP * plan.alpha * (1.0 - 1e-9):
-        msg = f"plan.gap = {plan.gap!r}: must be at least a quarter of alpha where K is declared"
-        raise PlanError(msg)
+        raise PlanError(f"plan.gap = {plan.gap!r}: must be at least a quarter of alpha where K is declared")
 
 
 def _verify_start(plan: StatisticsPlan) -> None:

@@ -121,8 +121,7 @@ def _least(model: StumpsModel, split: _Split) -> int:
     while _needed(model, split, high) > high:
         low, high = high, 2 * high
         if high > _LARGEST:
-            msg = f"model.alpha = {model.alpha!r}: no number of examples suffices"
-            raise PlanError(msg)
+            raise PlanError(f"model.alpha = {model.alpha!r}: no number of examples suffices")
     while high > low * _PRECISION:
         middle = (low + high) // 2
         if _needed(model, split, middle) > middle:

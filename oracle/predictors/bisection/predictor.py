@@ -20,7 +20,7 @@ from oracle.planning.bisection.model import BisectionPlan
 from oracle.predictors.base import StateArrays
 from oracle.predictors.bisection.learner import Learner, clipped, in_range
 from oracle.predictors.bisection.window import new_learner
-from oracle.predictors.phased import PhasedPredictor
+from oracle.predictors.phased import PhasedPredictor, Segment
 
 __all__ = ["Bisection"]
 
@@ -70,31 +70,19 @@ class Bisection(PhasedPredictor[BisectionPlan]):
         """
         return self._hypothesis.copy() if self._phase > 1 else self._learner.hypothesis()
 
-    def _answered(
-        self,
-        features: NDArray[np.float64],
-        present: NDArray[np.bool_],
-        rounds: NDArray[np.uint64],
-        hashes: NDArray[np.uint64],
-        events: list[LedgerEvent],  # noqa: ARG002 -- nothing happens on the way
-    ) -> NDArray[np.float64]:
+    def _answered(self, segment: Segment, events: list[LedgerEvent]) -> NDArray[np.float64]:  # noqa: ARG002 -- none happen
         with np.errstate(over="ignore", invalid="ignore"):  # queries that are never asked may be as large as they like
-            answers = self._learn(features, present, rounds, hashes) if self._phase == 1 else self._recall(features)
+            answers = self._learn(segment) if self._phase == 1 else self._recall(segment.features)
         return np.nan_to_num(answers, nan=0.0, posinf=_LARGEST, neginf=-_LARGEST) + 0.0
 
-    def _learn(
-        self,
-        features: NDArray[np.float64],
-        present: NDArray[np.bool_],
-        rounds: NDArray[np.uint64],
-        hashes: NDArray[np.uint64],
-    ) -> NDArray[np.float64]:
-        words = self._addresses.words(Purpose.BIT, rounds, _ONE, hashes)[0]
+    def _learn(self, segment: Segment) -> NDArray[np.float64]:
+        features = segment.features
+        words = self._addresses.words(Purpose.BIT, segment.rounds, _ONE, segment.hashes)[0]
 
         def ask(rows: NDArray[np.intp], thresholds: NDArray[np.float64]) -> NDArray[np.bool_]:
             return self._oracle.ask(features[rows], thresholds, words[rows])
 
-        return self._learner.learn(features, present & in_range(features), ask)
+        return self._learner.learn(features, segment.present & in_range(features), ask)
 
     def _recall(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         values = dots(features, self._hypothesis[None])[0]
@@ -130,8 +118,7 @@ class Bisection(PhasedPredictor[BisectionPlan]):
         predictor._round, predictor._phase_round = rounds, phase_round
         held = "hypothesis" if phase > 1 else "database"
         if held not in arrays or arrays[held].shape != (len(plan.features),):
-            msg = f"snapshot: it has no {held} of its plan"
-            raise CorruptSnapshotError(msg)
+            raise CorruptSnapshotError(f"snapshot: it has no {held} of its plan")
         vector = np.array(arrays[held], dtype=np.float64)
         predictor._hypothesis = vector
         predictor.begin(vector if phase == 1 else np.zeros(len(vector)))

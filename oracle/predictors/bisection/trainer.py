@@ -32,8 +32,7 @@ class BisectionTrainer(Trainer[BisectionPlan, Bisection]):
         bad = ~((features >= 0.0) & (features <= 1.0)).all(axis=0)
         if bad.any():
             name = self._plan.features[int(bad.argmax())].name
-            msg = f"data: column {name}: every value must be a finite number from 0 to 1"
-            raise DataError(msg)
+            raise DataError(f"data: column {name}: every value must be a finite number from 0 to 1")
 
     def _take(self, features: NDArray[np.float64], labels: NDArray[np.bool_]) -> None:
         """Add the rows up; those with label 0 count as zeros."""

@@ -62,6 +62,5 @@ class SortedRows(QuestionPredictor[DistributionPlan]):
         predictor, _ = cls._reopened_at(plan, arrays)
         keys = load_keys(arrays["rows"], Values(plan.features).kind)
         if len(keys) != plan.declared:
-            msg = "snapshot: its rows are not those of its plan"
-            raise CorruptSnapshotError(msg)
+            raise CorruptSnapshotError("snapshot: its rows are not those of its plan")
         return predictor, keys, int(arrays["counters"][4])

@@ -18,6 +18,7 @@ from oracle.mechanisms.orders import Keys, blank_keys, load_keys, plain_keys
 from oracle.planning.distribution.model import DistributionPlan, PartitionPlan
 from oracle.predictors.base import StateArrays
 from oracle.predictors.distribution.base import AT, SortedRows
+from oracle.predictors.phased import Segment
 
 __all__ = ["PaperDistribution", "partition"]
 
@@ -42,8 +43,7 @@ def partition(plan: DistributionPlan, addresses: Addresses) -> NDArray[np.int64]
 
 def _sizes(plan: DistributionPlan) -> PartitionPlan:
     if not plan.partition:
-        msg = "plan.partition: must be set"
-        raise PlanError(msg)
+        raise PlanError("plan.partition: must be set")
     return plan.partition
 
 
@@ -75,27 +75,21 @@ class PaperDistribution(SortedRows):
         """Chunks that have halted."""
         return int(np.count_nonzero(self._halted))
 
-    def _answered(
-        self,
-        features: NDArray[np.float64],
-        present: NDArray[np.bool_],
-        rounds: NDArray[np.uint64],
-        hashes: NDArray[np.uint64],
-        events: list[LedgerEvent],
-    ) -> NDArray[np.float64]:
-        found, values = features[:, :-1].copy(), np.full(len(features), np.nan)
-        before, bought = self.paid, np.zeros(len(features), dtype=np.int64)
-        verified = np.zeros(len(features), dtype=np.bool_)
-        for row in np.flatnonzero(present).tolist():
-            spent, ask = self.paid, _Question(self, rounds[row : row + 1], hashes[row : row + 1])
+    def _answered(self, segment: Segment, events: list[LedgerEvent]) -> NDArray[np.float64]:
+        features, count = segment.features, len(segment)
+        found, values = features[:, :-1].copy(), np.full(count, np.nan)
+        before, bought = self.paid, np.zeros(count, dtype=np.int64)
+        verified = np.zeros(count, dtype=np.bool_)
+        for row in np.flatnonzero(segment.present).tolist():
+            spent, ask = self.paid, _Question(self, segment.part(slice(row, row + 1)))
             if features[row, -1] != AT:
                 found[row] = self._quantile(features[row, -1], ask)
             values[row] = ask(self._key_of(found[row]))
             verified[row] = self._asked <= self._plan.comparisons
             bought[row] = self.paid - spent
-            count = round(values[row] * self._plan.declared)
+            told = round(values[row] * self._plan.declared)
             paid = range(spent + 1, self.paid + 1)
-            events += [AnswerPaid(round=self._round + row, paid=number, count=count) for number in paid]
+            events += [AnswerPaid(round=self._round + row, paid=number, count=told) for number in paid]
         self._tell(before, bought, verified)
         self._found.append(found)
         return values
@@ -124,9 +118,11 @@ class PaperDistribution(SortedRows):
         self._pivots[top], self._halted = key, self._halted | top
         return int(np.count_nonzero(right)) / self._plan.paid
 
-    def words(self, rounds: NDArray[np.uint64], hashes: NDArray[np.uint64], step: int) -> NDArray[np.uint64]:
+    def words(self, question: Segment, step: int) -> NDArray[np.uint64]:
         """Return the words of all chunks for a question of a round: uint64[M, 2]."""
-        return self._addresses.words(Purpose.QUESTION, rounds, self._chunks, hashes ^ np.uint64(step))[:, 0]
+        return self._addresses.words(
+            Purpose.QUESTION, question.rounds, self._chunks, question.hashes ^ np.uint64(step)
+        )[:, 0]
 
     def export(self) -> StateArrays:
         """Return the whole state as arrays whose shapes depend on the plan only."""
@@ -151,8 +147,7 @@ class PaperDistribution(SortedRows):
         self._pivots = load_keys(arrays["pivots"], self._keys.dtype)
         self._asked = asked
         if not len(self._halted) == len(self._pivots) == len(self._cuts) - 1 == self._plan.paid:
-            msg = "snapshot: its chunks are not those of its plan"
-            raise CorruptSnapshotError(msg)
+            raise CorruptSnapshotError("snapshot: its chunks are not those of its plan")
 
 
 class _Question:
@@ -160,16 +155,15 @@ class _Question:
 
     Args:
         predictor: Whose rows are asked.
-        rounds: uint64[1], the round.
-        hashes: uint64[1], the question's hash.
+        question: The round's row.
     """
 
-    def __init__(self, predictor: PaperDistribution, rounds: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> None:
-        self._predictor, self._rounds, self._hashes = predictor, rounds, hashes
+    def __init__(self, predictor: PaperDistribution, question: Segment) -> None:
+        self._predictor, self._question = predictor, question
         self._step = 0
 
     def __call__(self, key: Any) -> float:  # noqa: ANN401 -- a float, or bytes
         """Return the noisy share of rows up to a value."""
-        words = self._predictor.words(self._rounds, self._hashes, self._step)
+        words = self._predictor.words(self._question, self._step)
         self._step += 1
         return self._predictor.share(key, words)

@@ -17,6 +17,7 @@ from oracle.planning.distribution.model import DistributionPlan
 from oracle.predictors.base import StateArrays
 from oracle.predictors.distribution.base import AT, SortedRows
 from oracle.predictors.distribution.ladder import Ladder, Outcome
+from oracle.predictors.phased import Segment
 
 __all__ = ["Distribution"]
 
@@ -53,23 +54,16 @@ class Distribution(SortedRows):
         """Answers that the data paid for so far."""
         return self._ladder.paid
 
-    def _answered(
-        self,
-        features: NDArray[np.float64],
-        present: NDArray[np.bool_],
-        rounds: NDArray[np.uint64],
-        hashes: NDArray[np.uint64],
-        events: list[LedgerEvent],
-    ) -> NDArray[np.float64]:
-        ladder, count = self._ladder, len(features)
+    def _answered(self, segment: Segment, events: list[LedgerEvent]) -> NDArray[np.float64]:
+        ladder, count, features = self._ladder, len(segment), segment.features
         found, before = features[:, :-1].copy(), ladder.paid
         thresholds = np.searchsorted(self._levels, features[:, -1], side="right") - 1
-        unknown = self._fill(found, present & (features[:, -1] != AT), thresholds)
+        unknown = self._fill(found, segment.present & (features[:, -1] != AT), thresholds)
         slots, closed = ladder.slots(self._values.column(found, 0))
         values, verified = np.empty(count), np.full(count, ladder.verified)
         bought, start = np.zeros(count, dtype=np.bool_), 0
-        for row in np.flatnonzero(present & (unknown | ~closed)).tolist():
-            shares, ask = ladder.shares, _Comparisons(self, rounds[row : row + 1], hashes[row : row + 1])
+        for row in np.flatnonzero(segment.present & (unknown | ~closed)).tolist():
+            shares, ask = ladder.shares, _Comparisons(self, segment.part(slice(row, row + 1)))
             if unknown[row]:
                 rank = ladder.search(int(thresholds[row]), ask, lambda rank: self._key_of(self._row_at(rank)))
                 found[row] = self._row_at(rank)
@@ -129,17 +123,11 @@ class Distribution(SortedRows):
         )
         return Outcome(int(told.outcomes[0]), int(told.values[0]))
 
-    def words(self, rounds: NDArray[np.uint64], hashes: NDArray[np.uint64], step: int) -> NDArray[np.uint64]:
-        """Return the words of `_STEPS` comparisons of a round from a step on: uint64[_STEPS, 1, 2].
-
-        Args:
-            rounds: uint64[1], the round.
-            hashes: uint64[1], the question's hash.
-            step: A multiple of `_STEPS`.
-        """
+    def words(self, question: Segment, step: int) -> NDArray[np.uint64]:
+        """Return the words of `_STEPS` comparisons of a round from a step on, a multiple of it: uint64[16, 1, 2]."""
         part, side = divmod(step, MAX_SIDES)
         sides = np.arange(side, side + _STEPS, dtype=np.uint64)
-        return self._addresses.words(Purpose.QUESTION, rounds, sides, hashes ^ np.uint64(part))
+        return self._addresses.words(Purpose.QUESTION, question.rounds, sides, question.hashes ^ np.uint64(part))
 
     def export(self) -> StateArrays:
         """Return the whole state as arrays whose shapes depend on the plan only."""
@@ -156,8 +144,7 @@ class Distribution(SortedRows):
         predictor.begin(keys)
         predictor._ladder.take_back(arrays, comparisons)  # noqa: SLF001 -- of this class
         if predictor.paid != int(arrays["counters"][3]):
-            msg = "snapshot: its paid answers are not those that it counts"
-            raise CorruptSnapshotError(msg)
+            raise CorruptSnapshotError("snapshot: its paid answers are not those that it counts")
         return predictor
 
 
@@ -166,15 +153,14 @@ class _Comparisons:
 
     Args:
         predictor: Whose rows are asked.
-        rounds: uint64[1], the round.
-        hashes: uint64[1], the question's hash.
+        question: The round's row.
 
     Attributes:
         paid: The noisy count that was paid for, if one was.
     """
 
-    def __init__(self, predictor: Distribution, rounds: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> None:
-        self._predictor, self._rounds, self._hashes = predictor, rounds, hashes
+    def __init__(self, predictor: Distribution, question: Segment) -> None:
+        self._predictor, self._question = predictor, question
         self._step = 0
         self.paid: int | None = None
 
@@ -182,7 +168,7 @@ class _Comparisons:
         """See `Asker`."""
         place = self._step % _STEPS
         if place == 0:
-            self._words = self._predictor.words(self._rounds, self._hashes, self._step)
+            self._words = self._predictor.words(self._question, self._step)
         self._step += 1
         outcome = self._predictor.compare(key, threshold, self._words[place])
         if outcome.answer == PAID:

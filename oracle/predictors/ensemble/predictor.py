@@ -25,7 +25,7 @@ from oracle.predictors.ensemble.fitting import Fitting, check_same, made_with
 from oracle.predictors.ensemble.pool import EMPTY, Pool
 from oracle.predictors.ensemble.teachers import Teachers
 from oracle.predictors.ensemble.voting import ask
-from oracle.predictors.phased import PhasedPredictor
+from oracle.predictors.phased import PhasedPredictor, Segment
 
 __all__ = ["Ensemble"]
 
@@ -133,29 +133,22 @@ class Ensemble(PhasedPredictor[EnsemblePlan]):
         tag = answers.tag ^ self._made_tag
         return replace(answers, labels=labels, tag=tag, verified=verified, events=[*told, *answers.events])
 
-    def _answered(
-        self,
-        features: NDArray[np.float64],
-        present: NDArray[np.bool_],
-        rounds: NDArray[np.uint64],
-        hashes: NDArray[np.uint64],
-        events: list[LedgerEvent],
-    ) -> NDArray[np.int8]:
-        labels = np.zeros(len(features), dtype=np.int8)
-        answered = np.ones(len(features), dtype=np.bool_)
+    def _answered(self, segment: Segment, events: list[LedgerEvent]) -> NDArray[np.int8]:
+        labels = np.zeros(len(segment), dtype=np.int8)
+        answered = np.ones(len(segment), dtype=np.bool_)
         before = self._round, self._phase_round
         start = 0
-        while start < len(features):
+        while start < len(segment):
             if self._resting and self._rest_left <= 0:
                 self._rearm(events)
-            rows = slice(start, start + min(len(features) - start, self._until_boundary()))
+            rows = slice(start, start + min(len(segment) - start, self._until_boundary()))
             if self._resting:
                 answered[rows] = False
                 taken = rows.stop - start
                 self._control.rounds += taken
                 self._rested += taken
             else:
-                taken = self._ask(features[rows], present[rows], rounds[rows], hashes[rows], labels[rows])
+                taken = self._ask(segment.part(rows), labels[rows])
             start += taken
             self._round, self._phase_round = before[0] + start, before[1] + start
             if start < rows.stop:
@@ -182,17 +175,11 @@ class Ensemble(PhasedPredictor[EnsemblePlan]):
     def _rest_left(self) -> int:
         return self._begun + self._life_phase.least_rounds - self._round
 
-    def _ask(
-        self,
-        features: NDArray[np.float64],
-        present: NDArray[np.bool_],
-        rounds: NDArray[np.uint64],
-        hashes: NDArray[np.uint64],
-        out: NDArray[np.int8],
-    ) -> int:
+    def _ask(self, segment: Segment, out: NDArray[np.int8]) -> int:
         """Answer rows of one life into `out`, up to the one before which its Stopper halts; return how many."""
-        votes = self.teachers.votes(features).astype(np.int64).T
-        words = self._addresses.words(Purpose.QUESTION, rounds, self._classes[:-1], hashes)
+        present, rounds = segment.present, segment.rounds
+        votes = self.teachers.votes(segment.features).astype(np.int64).T
+        words = self._addresses.words(Purpose.QUESTION, rounds, self._classes[:-1], segment.hashes)
         order = self._control.order
         voted = ask(
             self._life_phase, votes[order[:-1]], self._control.middles(), order, words, most=self._plan.questions
@@ -204,7 +191,7 @@ class Ensemble(PhasedPredictor[EnsemblePlan]):
         self._paid_queries += int(np.count_nonzero(paid[rows]))
         self._control.count(voted.labels[rows][present[rows]], stop)
         kept = np.where(present & ~paid, voted.labels, np.int8(EMPTY))
-        self._pending.append((features[rows], kept[rows], rounds[rows]))
+        self._pending.append((segment.features[rows], kept[rows], rounds[rows]))
         return stop
 
     def _first_halt(self, paid: NDArray[np.bool_], rounds: NDArray[np.uint64]) -> int:

@@ -11,14 +11,15 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
-from oracle.accounting.ledger import AnswerPaid, LedgerEvent
 from oracle.errors import PlanError
 from oracle.mechanisms.addresses import Purpose
 from oracle.mechanisms.noise.tables import sample
 from oracle.planning.statistics.model import NumericSparsePlan, StatisticsPlan
 from oracle.predictors.base import StateArrays
+from oracle.predictors.phased import Segment
 from oracle.predictors.statistics.base import TablePredictor
 from oracle.predictors.statistics.hypothesis import Hypothesis
+from oracle.predictors.statistics.public import Given, PaidAnswer
 
 __all__ = ["PaperStatistics"]
 
@@ -42,8 +43,7 @@ class PaperStatistics(TablePredictor[StatisticsPlan]):
     @property
     def _sizes(self) -> NumericSparsePlan:
         if self._plan.paper is UNSET:
-            msg = "plan.paper: must be set"
-            raise PlanError(msg)
+            raise PlanError("plan.paper: must be set")
         return self._plan.paper
 
     @property
@@ -55,53 +55,36 @@ class PaperStatistics(TablePredictor[StatisticsPlan]):
         """Return x^t: float64 of the table's shape, summing to 1."""
         return self._hypothesis.weights / self._hypothesis.total
 
-    def _answered(
-        self,
-        features: NDArray[np.float64],
-        present: NDArray[np.bool_],
-        rounds: NDArray[np.uint64],
-        hashes: NDArray[np.uint64],
-        events: list[LedgerEvent],
-    ) -> NDArray[np.float64]:
-        values = np.full(len(features), np.nan)
-        before, bought = self._paid, np.zeros(len(features), dtype=np.bool_)
-        verified = np.zeros(len(features), dtype=np.bool_)
-        asked = np.flatnonzero(present)
+    def _given(self, questions: Segment) -> Given:
+        count = len(questions)
+        values, verified = np.empty(count), np.empty(count, dtype=np.bool_)
+        released: list[PaidAnswer] = []
         start, size = 0, _FEW
-        while start < len(asked):
-            part = asked[start : start + size]
-            free = self._free(features[part], rounds[part], hashes[part], values, part)
-            verified[part[:free]] = self._paid < self._plan.paid
-            start, size = start + free, 2 * size
-            if free < len(part):
-                row = int(part[free])
-                values[row] = self._numeric(features[row], rounds[row : row + 1], hashes[row : row + 1], events, row)
-                verified[row] = bought[row] = True
-                start, size = start + 1, _FEW
-        self._tell(before, bought, verified)
-        return values
+        while start < count:
+            part = questions.part(slice(start, start + size))
+            shares = self._free(part)
+            stop = start + len(shares)
+            values[start:stop], verified[start:stop] = shares, self._paid < self._plan.paid
+            start, size = stop, 2 * size
+            if len(shares) < len(part):
+                released.append(self._numeric(questions.part(slice(stop, stop + 1)), stop))
+                values[stop], verified[stop] = min(max(released[-1].count / self._plan.declared, 0.0), 1.0), True
+                start, size = stop + 1, _FEW
+        return Given(values, verified, released)
 
-    def _free(
-        self,
-        features: NDArray[np.float64],
-        rounds: NDArray[np.uint64],
-        hashes: NDArray[np.uint64],
-        values: NDArray[np.float64],
-        part: NDArray[np.intp],
-    ) -> int:
-        """Answer the questions before the first that is paid for, into `values`; return how many there are."""
-        masks = self._plan.layout.masks(features)
+    def _free(self, questions: Segment) -> NDArray[np.float64]:
+        """Return the answers to the questions before the first that is paid for."""
+        masks = self._plan.layout.masks(questions.features)
         shares = self._hypothesis.shares(masks)
-        free = len(part)
+        free = len(questions)
         if self._paid < self._plan.paid:
             above, below = self._gaps(masks, shares)
-            words = self._addresses.words(Purpose.QUESTION, rounds, _SIDES[:2], hashes)
+            words = self._addresses.words(Purpose.QUESTION, questions.rounds, _SIDES[:2], questions.hashes)
             slope, threshold = self._sizes.slope, self._threshold()
             noisy = (above + sample("laplace", slope, words[0]), below + sample("laplace", slope, words[1]))
             paid = np.flatnonzero((noisy[0] >= threshold) | (noisy[1] >= threshold))
             free = int(paid[0]) if len(paid) else free
-        values[part[:free]] = shares[:free]
-        return free
+        return shares[:free]
 
     def _gaps(
         self, masks: list[NDArray[np.bool_]], shares: NDArray[np.float64]
@@ -118,29 +101,21 @@ class PaperStatistics(TablePredictor[StatisticsPlan]):
         noise = int(sample("laplace", self._sizes.threshold_slope, words)[0])
         return int(np.ceil(self._sizes.threshold * self._plan.declared)) + noise
 
-    def _numeric(
-        self,
-        row: NDArray[np.float64],
-        rounds: NDArray[np.uint64],
-        hashes: NDArray[np.uint64],
-        events: list[LedgerEvent],
-        number: int,
-    ) -> float:
+    def _numeric(self, question: Segment, number: int) -> PaidAnswer:
         """Answer a question with the noisy gap, from noise of its own, and learn from it."""
-        masks = self._plan.layout.masks(row[None])
+        masks = self._plan.layout.masks(question.features)
         shares = self._hypothesis.shares(masks)
         gaps = self._gaps(masks, shares)
-        words = self._addresses.words(Purpose.QUESTION, rounds, _SIDES, hashes)
+        words = self._addresses.words(Purpose.QUESTION, question.rounds, _SIDES, question.hashes)
         over = bool((gaps[0] + sample("laplace", self._sizes.slope, words[0]) >= self._threshold())[0])
         gap = int((gaps[0 if over else 1] + sample("laplace", self._sizes.value_slope, words[2]))[0])
         count = round(shares[0] * self._plan.declared) + (gap if over else -gap)
         self._paid += 1
-        events.append(AnswerPaid(round=self._round + number, paid=self._paid, count=count, above=over))
         value = count / self._plan.declared
         shrunk = float(mpmath.exp(-mpmath.mpf(self._sizes.rate)))
         within, beyond = (shrunk, 1.0) if value < shares[0] else (1.0, shrunk)
         self._hypothesis.weigh([mask[0] for mask in masks], within, beyond)
-        return float(min(max(value, 0.0), 1.0))
+        return PaidAnswer(number, above=over, count=count)
 
     def export(self) -> StateArrays:
         """Return the whole state as arrays whose shapes depend on the plan only."""

@@ -9,16 +9,17 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.accounting.ledger import AnswerPaid, LedgerEvent, MarginalsReleased
+from oracle.accounting.ledger import LedgerEvent, MarginalsReleased
 from oracle.errors import CorruptSnapshotError
 from oracle.mechanisms.addresses import Purpose
 from oracle.mechanisms.thresholds.paid import PAID
 from oracle.planning.statistics.model import StatisticsPlan
 from oracle.predictors.base import Answers, StateArrays
+from oracle.predictors.phased import Segment
 from oracle.predictors.statistics.base import TablePredictor
 from oracle.predictors.statistics.hypothesis import Hypothesis
 from oracle.predictors.statistics.paid import paid_questions, threshold_offset
-from oracle.predictors.statistics.public import Asked, PaidAnswer, PublicSide
+from oracle.predictors.statistics.public import Asked, Given, PaidAnswer, PublicSide, Questions
 from oracle.predictors.statistics.released import Interval
 from oracle.predictors.statistics.repeats import Repeats
 from oracle.predictors.statistics.start import others, split_marginals
@@ -89,28 +90,9 @@ class Statistics(TablePredictor[StatisticsPlan]):
         counts = tuple(tuple(part.reshape(-1).tolist()) for part in split_marginals(self._plan, self._start))
         return [MarginalsReleased(round=0, counts=counts)]
 
-    def _answered(
-        self,
-        features: NDArray[np.float64],
-        present: NDArray[np.bool_],
-        rounds: NDArray[np.uint64],
-        hashes: NDArray[np.uint64],
-        events: list[LedgerEvent],
-    ) -> NDArray[np.float64]:
-        asked = np.flatnonzero(present)
-        before = self._public.paid
-        block = self._public.answer(features[asked], rounds[asked], hashes[asked], self._ask)
-        values = np.full(len(features), np.nan)
-        values[asked] = block.values
-        verified = np.zeros(len(features), dtype=np.bool_)
-        verified[asked] = block.verified
-        bought = np.zeros(len(features), dtype=np.bool_)
-        for number, paid in enumerate(block.released, before + 1):
-            row = int(asked[paid.number])
-            bought[row] = True
-            events.append(AnswerPaid(round=self._round + row, paid=number, count=paid.count, above=paid.above))
-        self._tell(before, bought, verified)
-        return values
+    def _given(self, questions: Segment) -> Given:
+        hashes = questions.hashes
+        return self._public.answer(Questions(questions.features, questions.rounds, hashes, hashes), self._ask)
 
     def _ask(self, asked: Asked) -> PaidAnswer | None:
         """Ask the rows: more than expected, and if not, less?"""
@@ -166,8 +148,7 @@ class Statistics(TablePredictor[StatisticsPlan]):
         """Take back what was learned from paid answers, and what was answered last."""
         released = int(arrays["counters"][4])
         if released > paid:
-            msg = "snapshot: more was released than was paid for"
-            raise CorruptSnapshotError(msg)
+            raise CorruptSnapshotError("snapshot: more was released than was paid for")
         public = self._public
         public.paid, public.moved = paid, float(arrays["moved"][0])
         for row, (low, high) in zip(arrays["released"][:released], arrays["released_bounds"][:released], strict=True):

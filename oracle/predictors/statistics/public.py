@@ -4,9 +4,10 @@ So that answers are a function of these alone is what this file's imports show; 
 paid answers instead of the data gives the same ones (PRIVACY.md, section 14).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from oracle.predictors.statistics.repeats import Kept, Repeats
 from oracle.predictors.statistics.start import Marginals
 from oracle.predictors.statistics.sums import Masks
 
-__all__ = ["Asked", "Asker", "Block", "PaidAnswer", "PublicSide"]
+__all__ = ["Asked", "Asker", "Given", "PaidAnswer", "PublicQuestions", "PublicSide", "Questions"]
 
 _FEW: Final = 64
 """Questions that are looked at together behind a paid answer, and before none was; then twice as many each time."""
@@ -75,28 +76,82 @@ class Asker(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class Questions:
+    """Questions in order.
+
+    Attributes:
+        rows: float64[n, width].
+        rounds: uint64[n], their rounds.
+        hashes: uint64[n], hashes of the rows; equal for equal rows only.
+        cells: uint64[n], the same of what a row asks for, whatever its threshold.
+    """
+
+    rows: NDArray[np.float64]
+    rounds: NDArray[np.uint64]
+    hashes: NDArray[np.uint64]
+    cells: NDArray[np.uint64]
+
+    def part(self, which: slice | NDArray[np.intp]) -> "Questions":
+        """Return some of them."""
+        return Questions(self.rows[which], self.rounds[which], self.hashes[which], self.cells[which])
+
+
+class Given(NamedTuple):
     """Answers to questions in order.
 
     Attributes:
-        values: float64[n], shares.
-        verified: bool[n], whether they keep the plan's promise, which is made for its first `questions`.
-        paid: int64[n], paid answers so far, that of the round included.
+        values: float64[n], shares; of threshold questions, of what is above, and NaN for what is below.
+        verified: bool[n], whether they keep the plan's promise, which is made for its first `questions`; of threshold
+            questions, False where nothing is known and all paid answers are spent.
         released: What was paid for, in order; `number` is the question's.
     """
 
     values: NDArray[np.float64]
     verified: NDArray[np.bool_]
-    paid: NDArray[np.int64]
     released: Sequence[PaidAnswer]
 
 
-class PublicSide:
+class PublicQuestions(ABC):
+    """Answers questions by what is public, and learns from what is paid for.
+
+    Formal guarantees:
+        * *Batch-blind*: how questions are cut into calls makes no difference.
+    """
+
+    def answer(self, questions: Questions, ask: Asker) -> Given:
+        """Answer questions in order; `ask` asks the data."""
+        count = len(questions.rows)
+        values, verified = np.empty(count), np.empty(count, dtype=np.bool_)
+        released: list[PaidAnswer] = []
+        start, size = 0, _FEW
+        while start < count:
+            given, known, bought = self._leading(questions.part(slice(start, start + size)), ask)
+            stop = start + len(given)
+            values[start:stop], verified[start:stop] = given, known
+            size = min(2 * size, repeats.CAPACITY)  # so that none that is kept here goes before it ends
+            if bought is not None:
+                released.append(replace(bought, number=stop))
+                values[stop], verified[stop] = self._pay(questions, released[-1])
+                stop, size = stop + 1, _FEW
+            start = stop
+        return Given(values, verified, released)
+
+    @abstractmethod
+    def _leading(
+        self, questions: Questions, ask: Asker
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_], PaidAnswer | None]:
+        """Answer the questions before the first one that is paid for; return values, `verified`, and what was paid."""
+
+    @abstractmethod
+    def _pay(self, questions: Questions, bought: PaidAnswer) -> tuple[float, bool]:
+        """Learn from a paid answer; return the answer to its question, and whether it is verified."""
+
+
+class PublicSide(PublicQuestions):
     """Hypothesis, released answers and repeated questions of one run.
 
     Formal guarantees:
         * `answer` is a function of the plan, the hypothesis that it started from, the questions and the paid answers.
-        * *Batch-blind*: how questions are cut into calls makes no difference.
         * Where the plan is `complete`, no row is blanked and each interval that is released holds: every paid answer
           lowers KL(data || hypothesis) by at least 2 `gap`^2, and no other step raises it, but for rounding
           (PRIVACY.md, Theorem 24).
@@ -119,66 +174,30 @@ class PublicSide:
         self.paid = 0
         self.moved = 0.0
 
-    def answer(
-        self,
-        rows: NDArray[np.float64],
-        rounds: NDArray[np.uint64],
-        hashes: NDArray[np.uint64],
-        ask: Asker,
-    ) -> Block:
-        """Answer questions in order.
-
-        Args:
-            rows: float64[n, width].
-            rounds: uint64[n].
-            hashes: uint64[n]; equal for equal rows only.
-            ask: Asks the data.
-        """
-        values, verified = np.empty(len(rows)), np.zeros(len(rows), dtype=np.bool_)
-        paid = np.empty(len(rows), dtype=np.int64)
-        released: list[PaidAnswer] = []
-        start, size = 0, _FEW
-        while start < len(rows):
-            part = slice(start, start + size)
-            given, bought = self._leading(rows[part], rounds[part], hashes[part], ask)
-            stop = start + len(given)
-            values[start:stop] = [kept.value for kept in given]
-            verified[start:stop] = [kept.verified for kept in given]
-            paid[start:stop] = self.paid
-            size = min(2 * size, repeats.CAPACITY)  # so that none that is added here goes before it ends
-            if bought is not None:
-                kept = self._pay(rows[stop], int(rounds[stop]), int(hashes[stop]), bought)
-                released.append(PaidAnswer(stop, bought.above, bought.count))
-                values[stop], verified[stop], paid[stop] = kept.value, kept.verified, self.paid
-                stop, size = stop + 1, _FEW
-            start = stop
-        return Block(values, verified, paid, released)
-
     def _leading(
-        self, rows: NDArray[np.float64], rounds: NDArray[np.uint64], hashes: NDArray[np.uint64], ask: Asker
-    ) -> tuple[list[Kept], PaidAnswer | None]:
-        """Answer the questions before the first one that is paid for; return their answers, and what was paid."""
-        questions = hashes.tolist()
+        self, questions: Questions, ask: Asker
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_], PaidAnswer | None]:
+        asked = questions.hashes.tolist()
         firsts: dict[int, int] = {}
         known: list[Kept | None] = []
-        for number, question in enumerate(questions):
+        for number, question in enumerate(asked):
             kept = None if question in firsts else self.repeats.find(question, len(firsts))
             if kept is None:
                 firsts.setdefault(question, number)
             known.append(kept)
         fresh = np.array(list(firsts.values()), dtype=np.intp)
-        found, bought = self._fresh(rows[fresh], rounds[fresh], hashes[fresh], ask) if len(fresh) else ([], None)
-        stop = len(questions) if bought is None else int(fresh[bought.number])
+        found, bought = self._fresh(questions.part(fresh), ask) if len(fresh) else ([], None)
+        stop = len(asked) if bought is None else int(fresh[bought.number])
         answers = dict(zip(firsts, found, strict=False))
-        given = [kept or answers[question] for kept, question in zip(known[:stop], questions, strict=False)]
+        given = [kept or answers[question] for kept, question in zip(known[:stop], asked, strict=False)]
         for question, kept in answers.items():
             self.repeats.add(question, kept.value, verified=kept.verified)
-        return given, bought
+        values, verified = [kept.value for kept in given], [kept.verified for kept in given]
+        return np.array(values), np.array(verified, dtype=np.bool_), bought
 
-    def _fresh(
-        self, rows: NDArray[np.float64], rounds: NDArray[np.uint64], hashes: NDArray[np.uint64], ask: Asker
-    ) -> tuple[list[Kept], PaidAnswer | None]:
+    def _fresh(self, questions: Questions, ask: Asker) -> tuple[list[Kept], PaidAnswer | None]:
         """Answer different questions that are not kept, before the first one that is paid for."""
+        rows, rounds, hashes = questions.rows, questions.rounds, questions.hashes
         masks = self._layout.masks(rows)
         shares = self.hypothesis.shares(masks)
         bounds = self.released.implied(rows)
@@ -190,7 +209,7 @@ class PublicSide:
             chosen = [mask[doubtful] for mask in masks]
             bought = ask(Asked(chosen, shares[doubtful] * self._rows, rounds[doubtful], hashes[doubtful]))
             if bought is not None:
-                bought = PaidAnswer(int(doubtful[bought.number]), bought.above, bought.count)
+                bought = replace(bought, number=int(doubtful[bought.number]))
         stop = len(rows) if bought is None else bought.number
         values = self._within(shares[:stop], bounds[:stop], certain[:stop])
         verified = (certain[:stop] | (not spent)) & (rounds[:stop] < self._plan.questions)
@@ -205,8 +224,8 @@ class PublicSide:
         alpha = self._plan.alpha
         return np.where(certain, np.clip(values, high - alpha, low + alpha), values)
 
-    def _pay(self, row: NDArray[np.float64], number: int, question: int, bought: PaidAnswer) -> Kept:
-        """Learn from a paid answer; return the answer to its question."""
+    def _pay(self, questions: Questions, bought: PaidAnswer) -> tuple[float, bool]:
+        row = questions.rows[bought.number]
         self.paid += 1
         masks = [mask[0] for mask in self._layout.masks(row[None])]
         found = self._interval(bought)
@@ -217,9 +236,9 @@ class PublicSide:
         bounds = np.array([[found.low, found.high]])
         share = np.array([self.hypothesis.share(masks)])
         value = float(self._within(share, bounds, np.array([True]))[0])
-        kept = Kept(value, verified=number < self._plan.questions)
-        self.repeats.add(question, kept.value, verified=kept.verified)
-        return kept
+        verified = int(questions.rounds[bought.number]) < self._plan.questions
+        self.repeats.add(int(questions.hashes[bought.number]), value, verified=verified)
+        return value, verified
 
     def _interval(self, bought: PaidAnswer) -> Interval:
         """Return the rows that satisfy a question, given its noisy count: but for beta, over all questions."""

@@ -9,15 +9,15 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.accounting.ledger import AnswerPaid, LedgerEvent
 from oracle.mechanisms.addresses import Purpose
 from oracle.mechanisms.thresholds.paid import PAID
 from oracle.planning.statistics.model import SparseVectorPlan
 from oracle.predictors.base import Answers, StateArrays
+from oracle.predictors.phased import Segment
 from oracle.predictors.statistics.base import TablePredictor
 from oracle.predictors.statistics.paid import paid_questions, threshold_offset
-from oracle.predictors.statistics.public import Asked, PaidAnswer
-from oracle.predictors.statistics.thresholds import PublicThresholds, ThresholdQuestions
+from oracle.predictors.statistics.public import Asked, Given, PaidAnswer, Questions
+from oracle.predictors.statistics.thresholds import PublicThresholds
 from oracle.predictors.statistics.trainer import TableTrainer
 
 __all__ = ["SparseVector", "SparseVectorTrainer"]
@@ -56,27 +56,10 @@ class SparseVector(TablePredictor[SparseVectorPlan]):
         assert answers.values is not None  # noqa: S101 -- see `TablePlan.answers`
         return replace(answers, labels=np.where(present, ~np.isnan(answers.values), answers.labels).astype(np.int8))
 
-    def _answered(
-        self,
-        features: NDArray[np.float64],
-        present: NDArray[np.bool_],
-        rounds: NDArray[np.uint64],
-        hashes: NDArray[np.uint64],
-        events: list[LedgerEvent],
-    ) -> NDArray[np.float64]:
-        asked = np.flatnonzero(present)
-        before, rows = self._public.paid, features[asked]
-        questions = ThresholdQuestions(rows, rounds[asked], hashes[asked], self._cells_of(rows))
-        given = self._public.answer(questions, self._ask)
-        values, answered = np.full(len(features), np.nan), np.zeros(len(features), dtype=np.bool_)
-        values[asked], answered[asked] = given.values, given.answered
-        bought = np.zeros(len(features), dtype=np.bool_)
-        for number, paid in enumerate(given.released, before + 1):
-            row = int(asked[paid.number])
-            bought[row] = True
-            events.append(AnswerPaid(round=self._round + row, paid=number, count=paid.count, above=True))
-        self._tell(before, bought, answered)
-        return values
+    def _given(self, questions: Segment) -> Given:
+        rows = questions.features
+        asked = Questions(rows, questions.rounds, questions.hashes, self._cells_of(rows))
+        return self._public.answer(asked, self._ask)
 
     def _cells_of(self, rows: NDArray[np.float64]) -> NDArray[np.uint64]:
         """Return keyed hashes of what questions ask for, whatever their thresholds: uint64[n]."""

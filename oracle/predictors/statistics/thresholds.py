@@ -5,67 +5,24 @@ section 14). What follows from it is told without the rows, so a question that c
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oracle.planning.statistics.model import SparseVectorPlan
-from oracle.predictors.statistics import repeats
-from oracle.predictors.statistics.public import Asked, Asker, PaidAnswer
+from oracle.predictors.statistics.public import Asked, Asker, PaidAnswer, PublicQuestions, Questions
 from oracle.predictors.statistics.released import Interval, Released
 from oracle.predictors.statistics.repeats import Repeats
 
-__all__ = ["PublicThresholds", "ThresholdAnswers", "ThresholdQuestions"]
-
-_FEW: Final = 64
-"""Questions that are looked at together behind a paid answer; then twice as many each time."""
+__all__ = ["PublicThresholds"]
 
 
-@dataclass(frozen=True, slots=True)
-class ThresholdQuestions:
-    """Threshold questions in order.
-
-    Attributes:
-        rows: float64[n, width], the threshold last.
-        rounds: uint64[n], their rounds.
-        hashes: uint64[n], hashes of the rows, for who asks the data.
-        cells: uint64[n], equal for rows that are equal but for their thresholds, and for these only.
-    """
-
-    rows: NDArray[np.float64]
-    rounds: NDArray[np.uint64]
-    hashes: NDArray[np.uint64]
-    cells: NDArray[np.uint64]
-
-    def part(self, which: slice | NDArray[np.intp]) -> "ThresholdQuestions":
-        """Return some of them."""
-        return ThresholdQuestions(self.rows[which], self.rounds[which], self.hashes[which], self.cells[which])
-
-
-@dataclass(frozen=True, slots=True)
-class ThresholdAnswers:
-    """Answers to threshold questions in order.
-
-    Attributes:
-        values: float64[n], shares of what is above; NaN for what is below, or not answered.
-        answered: bool[n], False where nothing is known and all paid answers are spent.
-        released: What was paid for, in order; `number` is the question's.
-    """
-
-    values: NDArray[np.float64]
-    answered: NDArray[np.bool_]
-    released: Sequence[PaidAnswer]
-
-
-class PublicThresholds:
+class PublicThresholds(PublicQuestions):
     """Paid counts, and for the last cells asked for the least threshold that they are below.
 
     Formal guarantees:
         * `answer` is a function of the plan, the questions and the paid answers.
-        * *Batch-blind*: how questions are cut into calls makes no difference.
         * What is told without the rows keeps the plan's promise wherever what it follows from does (PRIVACY.md,
           section 14, "Sparse vectors").
 
@@ -105,30 +62,9 @@ class PublicThresholds:
             self.learn(row, count)
         self._free = Repeats.restore(arrays)
 
-    def answer(self, questions: ThresholdQuestions, ask: Asker) -> ThresholdAnswers:
-        """Answer questions in order; `ask` asks the data."""
-        count = len(questions.rows)
-        values, answered = np.full(count, np.nan), np.ones(count, dtype=np.bool_)
-        released: list[PaidAnswer] = []
-        start, size = 0, _FEW
-        while start < count:
-            part = slice(start, start + size)
-            told, known, bought = self._leading(questions.part(part), ask)
-            stop = start + len(told)
-            values[start:stop], answered[start:stop] = told, known
-            size = min(2 * size, repeats.CAPACITY)  # so that nothing that is kept here goes before it ends
-            if bought is not None:
-                self.learn(questions.rows[stop, :-1], bought.count)
-                released.append(replace(bought, number=stop))
-                values[stop] = self._share(bought.count - self._plan.shift)
-                stop, size = stop + 1, _FEW
-            start = stop
-        return ThresholdAnswers(values, answered, released)
-
     def _leading(
-        self, questions: ThresholdQuestions, ask: Asker
+        self, questions: Questions, ask: Asker
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_], PaidAnswer | None]:
-        """Answer the questions before the first one that is paid for; return values, `answered`, and what was paid."""
         values, known = self._following(questions.rows)
         answered, stop, bought = np.ones(len(values), dtype=np.bool_), len(values), None
         spent = self.paid >= self._plan.paid
@@ -143,8 +79,12 @@ class PublicThresholds:
                 self._free.add(int(questions.cells[number]), float(questions.rows[number, -1]), verified=True)
         return values[:stop], answered[:stop], bought
 
+    def _pay(self, questions: Questions, bought: PaidAnswer) -> tuple[float, bool]:
+        self.learn(questions.rows[bought.number, :-1], bought.count)
+        return float(self._share(bought.count - self._plan.shift)), True
+
     def _following(self, rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Return what follows from paid answers: values as of `ThresholdAnswers`, and whether anything does."""
+        """Return what follows from paid answers: values as of `Given`, and whether anything does."""
         wanted = rows[:, -1] * self._rows
         bounds = self._released.implied(rows[:, :-1])
         counts = bounds.mean(axis=1)
@@ -156,7 +96,7 @@ class PublicThresholds:
         values = np.where(near & (counts >= wanted), self._share(counts), np.nan)
         return values, near | (bounds[:, 1] < wanted)
 
-    def _unknown(self, questions: ThresholdQuestions, numbers: NDArray[np.intp], *, keep: bool) -> NDArray[np.intp]:
+    def _unknown(self, questions: Questions, numbers: NDArray[np.intp], *, keep: bool) -> NDArray[np.intp]:
         """Return those whose cells are not known to be below a threshold as low; if `keep`, each of them will be."""
         thresholds, cells = questions.rows[:, -1].tolist(), questions.cells.tolist()
         lowest: dict[int, float] = {}
@@ -172,7 +112,7 @@ class PublicThresholds:
                     lowest[cells[number]] = thresholds[number]
         return np.array(unknown, dtype=np.intp)
 
-    def _asked(self, questions: ThresholdQuestions) -> Asked:
+    def _asked(self, questions: Questions) -> Asked:
         rows = questions.rows
         masks = self._plan.layout.masks(rows[:, :-1])
         return Asked(masks, rows[:, -1] * self._rows, questions.rounds, questions.hashes)

@@ -16,6 +16,7 @@ from oracle.planning.ensemble.tight import plan_ensemble
 from oracle.planning.model import Feature
 from oracle.predictors.ensemble.predictor import Ensemble
 from oracle.predictors.ensemble.trainer import EnsembleTrainer
+from oracle.predictors.phased import Segment
 
 __all__ = ["ATTACKS", "CONTESTED", "GAMMA", "Figures", "planned", "play", "truth"]
 
@@ -124,10 +125,10 @@ class _Watched(Ensemble):
         votes = self.teachers.votes(rows)[:, self._control.order[0]]
         return votes.astype(np.int64) - int(self._control.middles()[0])
 
-    def _ask(self, features: Floats, *rest: NDArray[np.generic]) -> int:
+    def _ask(self, segment: Segment, out: NDArray[np.int8]) -> int:
         order = self._control.order
-        beyond = self.beyond(features)
-        stop = super()._ask(features, *rest)  # type: ignore[arg-type]  # as they came
+        beyond = self.beyond(segment.features)
+        stop = super()._ask(segment, out)
         near = np.abs(beyond[:stop]) <= self._plan.teachers / 20.0
         self.said.append((np.where(beyond[:stop] > 0, order[0], order[1]).astype(np.int8), near))
         return stop

@@ -108,8 +108,8 @@ def test_a_look_at_the_rows_is_noticed(monkeypatch):
     """A learner that looks at w* itself, however little, gives other answers."""
     learn = Bisection._learn
 
-    def peek(self, features, present, rounds, hashes):
-        return learn(self, features, present, rounds, hashes) + 1e-12 * features @ self._database
+    def peek(self, segment):
+        return learn(self, segment) + 1e-12 * segment.features @ self._database
 
     monkeypatch.setattr(Bisection, "_learn", peek)
     assert not told_the_same(monkeypatch, PLANS["efficient"], STREAMS["all ones"])

@@ -18,6 +18,7 @@ from oracle.planning.features import Feature
 from oracle.predictors.distribution.ladder import Ladder, Outcome
 from oracle.predictors.distribution.predictor import Distribution
 from oracle.predictors.kinds import restore_predictor
+from oracle.predictors.phased import Segment
 from oracle.predictors.values import Values
 from tests.predictors.distribution.values import FEATURES, any_questions, ask, at, draw_values, quantiles
 from tests.predictors.plans import tiny_distribution_plan
@@ -241,9 +242,10 @@ def test_searches_for_strings_have_words_for_each_step(longest):
     """A search takes up to seven comparisons a byte: more than an address has sides, and each has bits of its own."""
     plan = tiny_distribution_plan(2000, of=Feature(name="a", type="string", max_bytes=longest))
     predictor = _trained(plan, 7)
-    hashes, rounds = np.array([123456789], dtype=np.uint64), np.zeros(1, dtype=np.uint64)
+    rounds, hashes = np.zeros(1, dtype=np.uint64), np.array([123456789], dtype=np.uint64)
+    question = Segment(np.zeros((1, plan.width)), np.ones(1, dtype=np.bool_), rounds, hashes)
     steps = 7 * longest + 30
-    words = np.concatenate([predictor.words(rounds, hashes, step) for step in range(0, steps, 16)]).reshape(-1, 2)
+    words = np.concatenate([predictor.words(question, step) for step in range(0, steps, 16)]).reshape(-1, 2)
     assert len(np.unique(words, axis=0)) == len(words) >= steps
     found = ask(predictor, quantiles(plan.feature, np.array([0.25, 0.5, 0.75]))).found
     assert len(found) == 3
