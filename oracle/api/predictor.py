@@ -270,6 +270,9 @@ class TrainedPredictor:
             tag=self._tag.tobytes(),
             arrays=arrays,
             origin=self._origin,
+            paid=facts.paid,
+            rested=facts.rested,
+            rest_left=facts.rest_left,
         )
 
     def _check_open(self) -> None:

@@ -4,12 +4,16 @@ import datetime as dt
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import oracle
+from connectors.base import Delivery
 from oracle.errors import DataError, InputError
+from oracle.state.status import public_status
+from tests.support.memory_bus import MemoryLog, MemorySink, MemorySource
 
 _KEY = bytes(range(32))
 _ROWS = 3_000
@@ -51,6 +55,20 @@ def test_values_are_asked_about_as_they_are(kind, tmp_path):
         predictor.save(tmp_path / "state")
     with oracle.load(tmp_path / "state") as predictor:
         assert predictor.ask(at=chosen[1])["value"] == last["value"]
+
+
+async def test_a_state_whose_rows_have_paid_is_served(tmp_path):
+    """Its header counts the paid answers, as a daemon's does, and a daemon goes on from it with what was found."""
+    with oracle.train(_plan(), _NUMBERS, key=_KEY) as predictor:
+        found = predictor.ask(quantile=0.5)
+        paid = predictor.facts.paid
+        predictor.save(tmp_path / "state")
+    assert paid > 0
+    assert public_status(tmp_path / "state").paid == paid
+    log = MemoryLog([Delivery(1, b'{"id":"a","quantile":0.5}')])
+    await oracle.serve(tmp_path / "state", MemorySource(log), MemorySink(log))
+    (reply,) = [msgspec.json.decode(reply.body) for commit in log.commits for reply in commit.replies.rows()]
+    assert reply["quantile"] == found["quantile"]
 
 
 @pytest.mark.parametrize(
