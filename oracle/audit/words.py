@@ -73,6 +73,8 @@ _FINDS: Final = {
     "paid answers are counted up to K": "more paid answers than the plan pays for, or some that are not counted",
     "its figures are the proof's": "a plan that claims less than its proof charges",
     "a draw serves once only": "noise that is used twice: in the difference of two such answers there is none",
+    "a kill where a side is armed or a phase ends changes nothing": "a daemon that was killed where sides are armed or "
+    "phases end, and went on otherwise than without",
     "no round has a second noise": "a daemon that was killed and started again, and answered otherwise than without",
 }
 """Of checks by name; any other is said by its name, so that a new one need not stand here."""
