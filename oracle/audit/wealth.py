@@ -232,7 +232,7 @@ def ceiling(pairs: int, delta: float, miss: float) -> float:
     """Return the most that so many pairs could refute, were there no privacy at all and the event known.
 
     >>> round(ceiling(1_000, 0.0, 1e-5), 2)
-    4.26
+    4.29
     """
     needed = math.expm1(math.log(len(_DOUBTS) / miss) / pairs)  # each pair gains ln(1 + stake (1 - delta))
     most = _BOLD * (1.0 - delta) / needed - delta
