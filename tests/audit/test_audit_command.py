@@ -13,6 +13,7 @@ from oracle.audit.page import page
 from oracle.audit.report import Report, Scope, make_report
 from oracle.audit.runner import Settings
 from oracle.cli.main import app
+from oracle.errors import InputError
 from tests.audit.mutants import planted
 
 _PARTS = ("--only", "structure|classical box, one side|a", "--only", "boxes, one side|twins|4")
@@ -233,3 +234,10 @@ def test_bad_settings_are_named(runner, arguments, field):
     result = runner.invoke(app, ["audit", *arguments])
     assert result.exit_code != 0
     assert field in str(result.exception)
+
+
+def test_each_part_that_is_asked_for_is_there():
+    """A name that is misspelt beside a right one would leave its parts out without a word."""
+    result = CliRunner().invoke(app, ["audit", "--only", "structure", "--only", "timings"])
+    assert isinstance(result.exception, InputError)
+    assert "--only = 'timings'" in str(result.exception)

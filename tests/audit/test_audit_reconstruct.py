@@ -238,6 +238,7 @@ def test_a_sample_of_the_rows(audit, rows):
     [
         ("town,count\nw,1\n", "tables.csv: line 1 must name the columns ill, count"),
         ("town,ill,count\nw,yes,many\n", "line 2: count must be a number, or nothing where it was suppressed"),
+        ("town,ill,count\nw,yes,1,000\n", "line 2: must have at most 3 fields"),
         ("town,ill,count\nw,yes,1000\n", "line 2: count must be from 0 to 20, as many rows as it is about"),
         ("town,ill,count\nw,yes,-1\n", "line 2: count must be from 0 to"),
         ("town,ill,count\nw,yes,1\nq,yes,1\n", "line 3: town must be a value that some row has, or nothing for any"),
@@ -264,7 +265,23 @@ def test_malformed_tables_are_named(audit, rows, tmp_path, text, said):
         (("--secret", "none", "--attribute", "age"), DataError, "column none is missing"),
         (("--secret", "ill", "--kind", "maps"), InputError, "--kind = 'maps': must be one of counts, marginals"),
         (("--secret", "ill", "--release", "all"), InputError, "--release = 'all': must be one of exact, rounded"),
-        (("--secret", "ill", "--epsilon", 0), InputError, "--epsilon = 0.0: must be above 0, and at most 1,000"),
+        (("--secret", "ill", "--epsilon", 0), InputError, "--epsilon = 0.0: must be from 1e-06 to 1,000"),
+        (("--secret", "ill", "--epsilon", 1e-300), InputError, "--epsilon = 1e-300: must be from 1e-06 to 1,000"),
+        (
+            ("--secret", "count", *_KNOWN, "--tables", "x.csv"),
+            InputError,
+            "--secret = 'count': must be called otherwise",
+        ),
+        (
+            ("--secret", "ill", "--attribute", "count", "--tables", "x.csv"),
+            InputError,
+            "--attribute = 'count': must be",
+        ),
+        (
+            ("--secret", "ill", *_KNOWN, "--tables", "x.csv", "--release", "exact", "--release", "rounded"),
+            InputError,
+            "--release = 'exact, rounded': must be given once",
+        ),
         (("--secret", "ill", "--delta", 1), InputError, "--delta = 1.0: must be above 0 and below 1"),
         (("--secret", "ill", "--miss", 0), InputError, "--miss = 0.0: must be from 1e-09 to below 1"),
         (("--secret", "ill", "--sample", 9, "--tables", "x.csv"), InputError, "--sample = 9: must be left out with"),
@@ -282,6 +299,35 @@ def test_what_cannot_be_done_is_said(audit, rows, options, error, said):
     """In one line that names the option, the value and the bound."""
     with pytest.raises(error, match=said):
         audit(rows, *options)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("rounded", "--unit", 3), "--unit = 3: must be what all counts are multiples of: 4 is not"),
+        (("suppressed", "--least", 5), "--least = 5: must be the least count, .*: 4 is among the counts"),
+    ],
+)
+def test_counts_that_were_treated_otherwise(audit, rows, tmp_path, options, said):
+    """They are not rounded or suppressed once more without a word."""
+    (tmp_path / "tables.csv").write_text("town,ill,count\nw,yes,6\nx,yes,4\n")
+    with pytest.raises(InputError, match=said):
+        audit(rows, "--secret", "ill", *_KNOWN, "--tables", tmp_path / "tables.csv", "--release", *options)
+
+
+def test_noisy_counts_beyond_all_sense(audit, rows, tmp_path):
+    """A solver that gives up says nothing of the line."""
+    (tmp_path / "tables.csv").write_text("town,ill,count\nw,yes,1e20\n")
+    with pytest.raises(DataError, match="line 2: count must be a number"):
+        audit(rows, "--secret", "ill", *_KNOWN, "--tables", tmp_path / "tables.csv", "--release", "laplace")
+
+
+def test_a_column_of_one_value_is_no_regressor(audit, tmp_path):
+    """There is no bit to regress on."""
+    path = tmp_path / "rows.csv"
+    path.write_text("town,ill\n" + "w,yes\nw,no\n" * 4)
+    with pytest.raises(InputError, match="--attribute = 'town': must have two values or more for linear"):
+        audit(path, "--secret", "ill", "--attribute", "town", "--kind", "linear")
 
 
 def test_files_that_cannot_be_read(audit, rows, tmp_path):

@@ -316,6 +316,8 @@ _ANSWERS = "question,answer\n0,0.5\n1,0.5\n"
         ("answers", "question,answer\n0,nan\n", "must be finite numbers|must be a finite number"),
         ("answers", "question,answer\n0,1e999\n", "must be finite numbers|must be a finite number"),
         ("answers", "question,answer\n0,\n1,\n", "must have an answer"),
+        ("answers", "question,answer\n0,0,5\n", "answers.csv: line 2: must have at most 2 fields, as line 1"),
+        ("answers", "question,answer,answer\n0,0.5,0.6\n", "answers.csv: line 1 must name each column once"),
         ("answers", b"question,answer\n\xff,1\n", "is no CSV file of UTF-8"),
     ],
 )
@@ -372,11 +374,13 @@ def test_json_lines_that_are_none(audit, tmp_path):
     (tmp_path / "bits.csv").write_text("id,bit\na,1\nb,0\n")
     for text, said in (
         ("{", "is no file of JSON lines"),
+        (b'{"values": ["\xff"]}', "is no file of JSON lines"),
+        ("[" * 100_000, "is no file of JSON lines"),
         ('{"values": [1]}\n', "each of 2 values"),
         ("[]", "line 1: must be an object with values"),
         ('{"values": [1, "x"]}', "line 1: values must be a list of numbers"),
     ):
-        (tmp_path / "answers.jsonl").write_text(text)
+        (tmp_path / "answers.jsonl").write_bytes(text if isinstance(text, bytes) else text.encode())
         with pytest.raises(DataError, match=said):
             audit("majority", tmp_path)
 

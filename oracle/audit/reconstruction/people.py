@@ -94,6 +94,8 @@ def publish(kind: str, people: People, ways: int, questions: int, draws: Draws) 
     if kind in LOSSES:
         signs = 1.0 - 2.0 * bits
         chosen = [some for count in range(1, ways + 1) for some in _choices(owner, count)]
+        if not chosen:
+            raise InputError("--attribute", ", ".join(people.names), f"must have two values or more for {kind}")
         _refuse_large(len(chosen), groups)
         columns = np.array([signs[:, some].prod(axis=1) for some in map(list, chosen)])
         return Regressions(columns, people.sizes, LOSSES[kind])

@@ -206,10 +206,10 @@ def _jobs(games: int, daemon_games: int, epsilons: tuple[float, ...]) -> "list[J
 
 
 def _chosen(jobs: "list[Job]", only: Sequence[str] | None) -> "list[Job]":
-    wanted = [job for job in jobs if not only or any(part in job.name for part in only)]
-    if not wanted and only:
-        raise InputError("--only", only[0], "must be part of a part's name, as 'structure' or 'twins' is")
-    return wanted
+    for part in only or ():
+        if not any(part in job.name for job in jobs):
+            raise InputError("--only", part, "must be part of a part's name, as 'structure' or 'twins' is")
+    return [job for job in jobs if not only or any(part in job.name for part in only)]
 
 
 def _check_options(receipt_key: Path | None, out: Path | None, form: str | None, *, own: bool, as_json: bool) -> None:

@@ -13,11 +13,14 @@ from oracle.audit.reconstruction.people import MOST, People
 from oracle.cli.audit.releases import csv_lines, json_lines
 from oracle.errors import DataError, InputError
 
-__all__ = ["Secret", "read_published"]
+__all__ = ["COUNT", "Secret", "read_published"]
 
 Floats = NDArray[np.float64]
 
 COUNT: Final = "count"
+
+_MOST: Final = 2.0**53
+"""Of a count, either way: noise or not, nobody publishes more."""
 
 
 class Secret(NamedTuple):
@@ -104,7 +107,7 @@ def _count(where: str, text: str | None, total: float, over: float | None) -> fl
         count = float(text)
     except ValueError:
         count = math.inf
-    if not math.isfinite(count):
+    if not abs(count) <= _MOST:
         raise DataError(f"{where}: {COUNT} must be a number, or nothing where it was suppressed")
     if over is not None and not -over <= count <= total + over:
         raise DataError(

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.reconstruction.attack import POWER, Line, attack, without
+from oracle.audit.reconstruction.functions import Linear
 from oracle.audit.reconstruction.page import page
 from oracle.audit.reconstruction.people import KINDS, People, alone, grouped, publish
-from oracle.audit.reconstruction.releases import PRIVATE, RELEASES, Table, Terms
+from oracle.audit.reconstruction.releases import PRIVATE, RELEASES, Table, Terms, treated
 from oracle.audit.reconstruction.report import Report
 from oracle.cli.audit.files import report_folder, write_report
 from oracle.cli.audit.one_run import Miss, Seed, seed_of
-from oracle.cli.audit.published import Secret, read_published
+from oracle.cli.audit.published import COUNT, Secret, read_published
 from oracle.cli.options import AsJson
 from oracle.cli.output import Row, figure_table, print_json, print_rows, wide_console
 from oracle.cli.progress import Progress
@@ -30,6 +31,10 @@ _REPORTS: Final = ("reconstruction.html", "reconstruction.json")
 _TWO: Final = 2
 _FEWEST: Final = 8
 _NEVER: Final = 1e-9
+_LEAST_EPSILON: Final = 1e-6
+_MOST: Final = 1 << 32
+"""Of --unit and --least: more rows than fit."""
+
 _Column = tuple[tuple[str, ...], NDArray[np.int64]]
 
 
@@ -63,9 +68,11 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     ] = None,
     epsilon: Annotated[float, typer.Option("--epsilon", help="Of exchanging a bit, for all numbers together.")] = 1.0,
     delta: Annotated[float, typer.Option("--delta", help="The same, of gaussian and statistics.")] = 1e-6,
-    unit: Annotated[int, typer.Option("--unit", min=2, help="Counts are rounded to multiples of it.")] = 5,
+    unit: Annotated[int, typer.Option("--unit", min=2, max=_MOST, help="Counts are rounded to multiples of it.")] = 5,
     places: Annotated[int, typer.Option("--places", min=0, max=12, help="Coefficients are rounded to so many.")] = 3,
-    least: Annotated[int, typer.Option("--least", min=2, help="Counts from 1 to below it are suppressed.")] = 5,
+    least: Annotated[
+        int, typer.Option("--least", min=2, max=_MOST, help="Counts from 1 to below it are suppressed.")
+    ] = 5,
     zeros: Annotated[bool, typer.Option("--zeros", help="Counts of 0 are suppressed as well.")] = False,
     miss: Miss = 1e-3,
     seed: Seed = None,
@@ -100,6 +107,9 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     said = Secret(secret, yes or "", no)
     if secret in names:
         raise InputError("--attribute", secret, "must not be the secret column")
+    if tables is not None and COUNT in {secret, *names}:
+        option = "--secret" if secret == COUNT else "--attribute"
+        raise InputError(option, COUNT, "must be called otherwise: in --tables it is the column of the counts")
     known = list(dict.fromkeys(names))
     columns = _columns(rows, known if unknown else [*known, secret], sample, draws)
     people, bits, column = _read(columns, known, said)
@@ -109,6 +119,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         published, found = read_published(tables, people, column, over)
         if np.isnan(found).any() and chosen[0] != "suppressed":
             raise InputError("--release", chosen[0], f"must be suppressed: {tables} has lines without a count")
+        _check_treated(chosen[0], published, found, terms)
         table = Table(people, bits, published, terms, found)
         kind = "published tables"
     else:
@@ -148,10 +159,10 @@ def _check(  # noqa: PLR0913 -- the command's options
     for name in releases or ():
         if name not in RELEASES:
             raise InputError("--release", name, f"must be one of {', '.join(RELEASES)}")
-    if tables is not None and "statistics" in (releases or ()):
-        raise InputError("--release", "statistics", "must be what was done to the counts of --tables")
-    if not 0.0 < epsilon <= 1e3:  # noqa: PLR2004 -- beyond any claim
-        raise InputError("--epsilon", epsilon, "must be above 0, and at most 1,000")
+    if tables is not None:
+        _check_done(releases or [])
+    if not _LEAST_EPSILON <= epsilon <= 1e3:  # noqa: PLR2004 -- beyond any claim
+        raise InputError("--epsilon", epsilon, f"must be from {_LEAST_EPSILON:g} to 1,000")
     if not 0.0 < delta < 1.0:
         raise InputError("--delta", delta, "must be above 0 and below 1")
     if not _NEVER <= miss < 1.0:
@@ -160,6 +171,33 @@ def _check(  # noqa: PLR0913 -- the command's options
         raise InputError("--sample", sample, "must be left out with --tables: these count all rows")
     if unknown and tables is None:
         raise InputError("--unknown", unknown, "needs --tables: without the column there is nothing to publish")
+
+
+def _check_done(releases: list[str]) -> None:
+    """Refuse what cannot have been done to published counts.
+
+    Raises:
+        InputError: That is said.
+    """
+    if len(releases) > 1:
+        raise InputError("--release", ", ".join(releases), "must be given once: what was done to --tables")
+    if "statistics" in releases:
+        raise InputError("--release", "statistics", "must be what was done to the counts of --tables")
+
+
+def _check_treated(name: str, published: Linear, found: NDArray[np.float64], terms: Terms) -> None:
+    """Refuse counts to which was not done what is said: to do it now would make other counts of them.
+
+    Raises:
+        InputError: There is one.
+    """
+    told = treated(name, published, found, terms).numbers
+    other = found[np.isfinite(found) & (told != found)]
+    if len(other) and name == "rounded":
+        raise InputError("--unit", terms.unit, f"must be what all counts are multiples of: {other[0]:g} is not")
+    if len(other):
+        shown = f"{other[0]:g} is among the counts"
+        raise InputError("--least", terms.least, f"must be the least count, but for 0, that is not suppressed: {shown}")
 
 
 def _columns(rows: Path, wanted: list[str], sample: int | None, draws: Draws) -> dict[str, _Column]:

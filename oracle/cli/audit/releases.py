@@ -215,9 +215,14 @@ def csv_lines(path: Path, wanted: Sequence[str] = ()) -> Iterator[tuple[int, dic
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
-            if not set(wanted) <= set(reader.fieldnames or ()):
+            names = reader.fieldnames or ()
+            if not set(wanted) <= set(names):
                 raise DataError(f"{path}: line 1 must name the columns {', '.join(wanted)}")
+            if len(set(names)) < len(names):
+                raise DataError(f"{path}: line 1 must name each column once")
             for line in reader:
+                if None in line:  # a number with a comma in it would be read as another number
+                    raise DataError(f"{path}: line {reader.line_num}: must have at most {len(names)} fields, as line 1")
                 yield reader.line_num, {name: value for name, value in line.items() if isinstance(value, str) and value}
     except OSError as exc:
         raise _unread(path, exc) from exc
@@ -255,7 +260,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, object]]:
                     yield number, msgspec.json.decode(line)
     except OSError as exc:
         raise _unread(path, exc) from exc
-    except msgspec.DecodeError as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise DataError(f"{path}: is no file of JSON lines") from exc
 
 
