@@ -11,7 +11,6 @@ from scipy import stats
 
 from oracle.audit.coins import cap, judge
 from oracle.audit.randomness import Draws, Randomness
-from oracle.audit.sequence import play_out, recorded
 from oracle.audit.trace import Design, draw_design, predicted_share, trace
 from oracle.audit.wealth import Wealth
 from oracle.planning.statistics.counts import gaussian_deviation
@@ -50,6 +49,9 @@ Answerer = Callable[[Floats, np.random.Generator], Floats]
 
 _RARE: Final = 1e-3
 """False alarms of a test that tells rows from others."""
+
+_PARTS: Final = 10
+"""Times that what is bet on is chosen afresh."""
 
 _BETA: Final = 0.05
 ONLINE: Final = ("exact", "within 0.1", "sign only", "Gaussian noise")
@@ -158,7 +160,8 @@ def games(name: str, asked: Asked, count: int, seed: int) -> Game:
             scale = math.sqrt(float((answers**2 * (1.0 - means**2)).sum()))
             seen[world, number] = float(answers @ (signs[0] - means)) / max(scale, 1.0)  # 0 where all is answered 0
     wealth = Wealth(asked.epsilon, asked.delta, _RARE)
-    play_out([recorded(seen[0][:, None], seen[1][:, None])], wealth, len(seen[0]))
+    for part in np.array_split(np.arange(count), _PARTS):  # all of them: `play_out` stops where the claim is refuted
+        wealth.show(seen[0, part, None], seen[1, part, None])
     return Game(name, count, float(seen[1].mean()), float(seen[0].mean()), wealth.lowest, worst)
 
 
