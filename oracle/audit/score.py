@@ -43,8 +43,8 @@ def score_in_words() -> str:
     """Return in words what the audit's report says of its own power."""
     score = read_scores()[HELD_OUT]
     tried = f"({score.date}, version {score.version}, commit {score.commit})"
-    said = f"Found {score.found} of {score.of} planted faults that it was never tuned to {tried}."
+    said = f"A whole audit found {score.found} of {score.of} planted faults that it was never tuned to {tried}."
     if not score.missed:
         return said
-    missed = ", ".join(f"{count} of {kind}" if count > 1 else kind for kind, count in score.missed.items())
-    return f"{said} Missed: {missed}."
+    missed = ", ".join(f"{kind} ({count})" for kind, count in score.missed.items())
+    return f"{said} Missed, by kind: {missed}."

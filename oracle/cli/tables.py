@@ -99,7 +99,7 @@ def read_values(path: Path, columns: Sequence[str]) -> list[tuple[tuple[str, ...
         DataError: A column is missing, or there are no rows.
     """
     layout = Layout(tuple(Attribute(name=name, categories=("",)) for name in columns))
-    with _opened(path, layout, None) as table:
+    with _opened(path, layout, None, otherwise="; --attribute and --secret name columns") as table:
         batches, found = list(table.batches()), []
         if not sum(map(len, batches)):
             raise DataError(f"{path}: must have rows")
@@ -197,8 +197,14 @@ def order_by(path: Path, column: str) -> NDArray[np.int64]:
 
 
 @contextlib.contextmanager
-def _opened(
-    path: Path, layout: Layout, label: str | None, option: str = "--label", *, person: str | None = None
+def _opened(  # noqa: PLR0913 -- what names a column otherwise is each command's
+    path: Path,
+    layout: Layout,
+    label: str | None,
+    option: str = "--label",
+    *,
+    person: str | None = None,
+    otherwise: str = '; column = "..." in the model file names another',
 ) -> Iterator[TableFile]:
     """Lend a table; turn errors of the system and of Arrow into ours: a file or a column that holds something else.
 
@@ -206,7 +212,7 @@ def _opened(
     """
     table, inputs = None, layout.inputs
     try:
-        advice = dict.fromkeys((one.source for one in inputs), '; column = "..." in the model file names another')
+        advice = dict.fromkeys((one.source for one in inputs), otherwise)
         types = _types(inputs)
         if format_of(path) in {"csv", "tsv"}:
             texts = [one.source for one in inputs if one.kind == "category"]

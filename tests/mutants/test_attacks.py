@@ -65,7 +65,7 @@ def test_a_score_is_kept_unless_fewer_are_found(tmp_path, monkeypatch):
     )
     assert scored.write_score(HELD_OUT, mutants, some)
     assert "1 of 4 planted faults" in score_in_words()
-    assert score_in_words().endswith("Missed: 2 of re-arm, trim.")
+    assert score_in_words().endswith("Missed, by kind: re-arm (2), trim (1).")
     assert "name" not in kept.read_text()
     assert scored.write_score(HELD_OUT, mutants, all_)
     assert not scored.write_score(HELD_OUT, mutants, some)

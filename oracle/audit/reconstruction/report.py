@@ -82,7 +82,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         lines: list[tuple[str, ...]] = [("nothing", "0", "", *self._rebuilt(self.without), "", "", "")]
         for one in self.lines:
             if one.refused:
-                lines.append((f"{one.release} ({one.refused})", *[""] * (len(self.columns) - 1)))
+                lines.append((f"{one.release}: not tried", *[""] * (len(self.columns) - 1)))
                 continue
             error = "" if one.error is None else f"{one.error:,.4g}"
             played = one.release != "published"
@@ -119,7 +119,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             if one.best is not None and (one.best.right > self.without.right or one.best.exposed > self.without.exposed)
         ]
         nothing = f"{self.percent(self.without.right)} % are right and {self.without.exposed:,} rows exposed"
-        return f"without any number {nothing}; with more than that: {', '.join(gained) or 'no release'}"
+        tried = ", ".join(gained) or "no release"
+        untried = "".join(f"; not tried: {one.release}, as {one.refused}" for one in self.lines if one.refused)
+        return f"without any number {nothing}; with more than that: {tried}{untried}"
 
     def _rebuilt(self, found: Rebuilt | None) -> tuple[str, str, str]:
         if found is None:
