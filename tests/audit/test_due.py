@@ -25,7 +25,7 @@ from oracle.audit.plans import TARGETS, small_plan
 from oracle.cli.audit import own
 from oracle.cli.main import app
 from oracle.cli.states import newest_snapshot, state_plan
-from oracle.errors import InputError, PlanError
+from oracle.errors import InputError, KeyFileError, PlanError
 from oracle.mechanisms.noise.tables import edges
 from oracle.mechanisms.thresholds import paid as questions
 from oracle.planning.attributes import Attribute
@@ -353,6 +353,13 @@ def test_each_plan_of_a_sharded_state_is_accounted_for(tmp_path, monkeypatch):
         found = list(own.audit_own(None, tmp_path, kept[_TABLES[0]] / "key"))
         assert sum(one.cell == "plan|verify" for one in found) == plans
         assert {one.target for one in found} >= {"shard 0", "shard 1"}
+
+
+def test_a_state_without_its_key_is_told_at_once(state):
+    """Before anything is said of its plan, which can take minutes."""
+    (state / "key").unlink()
+    with pytest.raises(KeyFileError, match="No such file"):
+        next(own.audit_own(None, state, None))
 
 
 def test_a_key_without_a_state_is_refused(tmp_path):

@@ -14,6 +14,7 @@ from oracle.cli.states import newest_snapshot, state_plan
 from oracle.errors import InputError, StorageError
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
+from oracle.state.keys import read_key_file
 from oracle.state.shards import shard_folders
 
 __all__ = ["audit_own", "run_own"]
@@ -112,6 +113,7 @@ def audit_own(
     if state is None:
         return
     shards = shard_folders(state)
+    read_key_file(key or state / "key")  # whoever has none need not wait for what is said of the plan
     audited: set[bytes] = set()
     for number, shard in enumerate(shards):
         plan = state_plan(shard)
