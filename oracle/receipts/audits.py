@@ -61,13 +61,7 @@ def open_audit(path: Path, public_key: bytes | None) -> tuple[AuditStatement, st
     Raises:
         InputError: It is of a newer version, or a text in it could pass for other lines when printed.
     """
-    raw, signer = open_sealed(path, public_key, _DOMAIN)
-    try:
-        statement = msgspec.json.decode(raw, type=AuditStatement)
-    except msgspec.MsgspecError as exc:
-        raise InputError("receipt.statement", str(path), "must be a statement that this Perpetua knows") from exc
-    if statement.version > _VERSION:
-        raise InputError("receipt.version", statement.version, f"must be at most {_VERSION}")
+    statement, signer = open_sealed(path, public_key, _DOMAIN, AuditStatement, _VERSION)
     texts = (statement.software, statement.issued, statement.banner, *statement.attacked, *statement.files)
     for text in texts:
         if not text.isprintable():

@@ -184,13 +184,7 @@ def open_receipt(path: Path, public_key: bytes | None) -> tuple[Statement, str]:
         InputError: It is no receipt, or of a newer version, or a text in it could pass for other lines when printed.
         ForgedReceiptError: It is signed with another key, or the signature does not belong to the statement.
     """
-    raw, signer = open_sealed(path, public_key, _DOMAIN)
-    try:
-        statement = msgspec.json.decode(raw, type=Statement)
-    except msgspec.MsgspecError as exc:
-        raise InputError("receipt.statement", str(path), "must be a statement that this Perpetua knows") from exc
-    if statement.version > _VERSION:
-        raise InputError("receipt.version", statement.version, f"must be at most {_VERSION}")
+    statement, signer = open_sealed(path, public_key, _DOMAIN, Statement, _VERSION)
     _refuse_unprintable(statement)
     return statement, signer
 

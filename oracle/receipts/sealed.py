@@ -1,6 +1,7 @@
 """Signed statements: an envelope with an Ed25519 signature, and what opens it. What is stated is told by a domain."""
 
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import msgspec
 from cryptography.exceptions import InvalidSignature
@@ -23,6 +24,15 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     statement: msgspec.Raw
     public_key: str
     signature: str
+
+
+class _Versioned(Protocol):
+    @property
+    def version(self) -> int:
+        """Of the statement's format."""
+
+
+_StatementT = TypeVar("_StatementT", bound=_Versioned)
 
 
 class ForgedReceiptError(PerpetuaError):
@@ -54,17 +64,21 @@ def read_receipt(path: Path) -> Receipt:
         raise InputError("receipt", str(path), "must be a Perpetua receipt") from exc
 
 
-def open_sealed(path: Path, public_key: bytes | None, domain: bytes) -> tuple[bytes, str]:
-    """Read a receipt, check its signature, and return the statement's JSON and the key it is signed with, hex digits.
+def open_sealed(
+    path: Path, public_key: bytes | None, domain: bytes, kind: type[_StatementT], newest: int
+) -> tuple[_StatementT, str]:
+    """Read a receipt, check its signature, and return what it states and the key it is signed with, hex digits.
 
     Args:
         path: The file.
         public_key: The key that it has to be signed with; None takes the one it names.
         domain: Of the kind of statement.
+        kind: What is stated.
+        newest: Version of it that is known.
 
     Raises:
         StorageError: The file cannot be read.
-        InputError: It is no receipt.
+        InputError: It is no receipt of this kind, or of a newer version.
         ForgedReceiptError: It is signed with another key, or the signature does not belong to the statement.
     """
     receipt = read_receipt(path)
@@ -80,4 +94,10 @@ def open_sealed(path: Path, public_key: bytes | None, domain: bytes) -> tuple[by
         key.verify(signature, domain + raw)
     except InvalidSignature as exc:
         raise ForgedReceiptError("the signature does not match the statement: it was changed") from exc
-    return raw, signer.hex()
+    try:
+        statement = msgspec.json.decode(raw, type=kind)
+    except msgspec.MsgspecError as exc:
+        raise InputError("receipt.statement", str(path), "must be a statement that this Perpetua knows") from exc
+    if statement.version > newest:
+        raise InputError("receipt.version", statement.version, f"must be at most {newest}")
+    return statement, signer.hex()
