@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from oracle.audit.wealth import Wealth
 
-__all__ = ["LADDER", "Arm", "Play", "detection_limit", "play_out", "recorded"]
+__all__ = ["LADDER", "Arm", "Play", "detection_limit", "play_out"]
 
 _FIRST: Final = 12
 """Pairs of games with each aim, before any is preferred."""
@@ -45,17 +45,6 @@ class Arm(NamedTuple):
 
     name: str
     play: Play
-
-
-def recorded(absent: Floats, present: Floats) -> Arm:
-    """Return games of either world that were played before, to be shown in their order; there are no others."""
-    at = [0, 0]
-
-    def play(_purpose: str, games: int, world: bool) -> Floats:  # noqa: FBT001 -- one of the two
-        at[world] += games
-        return (absent, present)[world][at[world] - games : at[world]]
-
-    return Arm("recorded", play)
 
 
 def play_out(arms: Sequence[Arm], wealth: Wealth, most: int) -> int:

@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.audit.cells import Cell, arms_of
-from oracle.audit.sequence import play_out, recorded
+from oracle.audit.sequence import play_out
 from oracle.audit.wealth import Wealth
+from tests.audit.recorded import recorded
 
 __all__ = ["main"]
 

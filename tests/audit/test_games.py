@@ -17,7 +17,7 @@ from oracle.audit.plans import TARGETS, between_instance, small_plan
 from oracle.audit.policies import between_policy, halting_law, stopper_shapes, worst_depth
 from oracle.audit.questions import QUESTIONERS, play_questions, questioner
 from oracle.audit.randomness import Randomness
-from oracle.audit.sequence import play_out, recorded
+from oracle.audit.sequence import play_out
 from oracle.audit.wealth import Wealth, ceiling
 from oracle.errors import InputError
 from oracle.mechanisms.choice.edges import cut_candidates
@@ -30,6 +30,7 @@ from oracle.planning.planner import verify_plan
 from oracle.predictors.bisection.predictor import Bisection
 from oracle.predictors.kinds import new_trainer
 from tests.accounting.worst_case import worst_delta
+from tests.audit.recorded import recorded
 
 SEED = bytes(range(16, 32))
 

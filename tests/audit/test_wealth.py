@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from oracle.audit import wealth as bets
-from oracle.audit.sequence import Arm, detection_limit, play_out, recorded
+from oracle.audit.sequence import Arm, detection_limit, play_out
 from oracle.audit.wealth import Wealth, ceiling
+from tests.audit.recorded import recorded
 
 
 def responses(epsilon: float, games: int, seed: int) -> list[np.ndarray]:

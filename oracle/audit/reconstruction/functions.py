@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FUNCTIONS", "Linear", "is_degenerate", "summed", "table_of", "top_coefficient"]
+__all__ = ["FUNCTIONS", "Linear", "summed", "table_of"]
 
 Bits = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -61,22 +61,6 @@ def table_of(name: str, public: int) -> Bits:
     function = FUNCTIONS[name]
     values = [int(bool(function(*bits))) for bits in product((0, 1), repeat=public + 1)]
     return np.array(values).reshape((2,) * (public + 1))
-
-
-def top_coefficient(values: NDArray[np.int64]) -> int:
-    """Return the coefficient of the product of all bits in a function's polynomial.
-
-    >>> top_coefficient(table_of("parity", 1))
-    -2
-    """
-    for _ in range(values.ndim):
-        values = values[1] - values[0]
-    return int(values)
-
-
-def is_degenerate(values: Bits) -> bool:
-    """Return whether a function's polynomial has no product of all bits: then Proposition 5 says nothing of it."""
-    return top_coefficient(values) == 0
 
 
 def summed(values: Bits, bits: Bits, chosen: Bits, sizes: Floats) -> Linear:
