@@ -94,6 +94,26 @@ def test_page_json_and_terminal_have_the_same_words():
     ]
 
 
+def test_the_terminal_counts_checks_part_by_part():
+    """The verdict comes first and last; all phases of a plan are one part, each column says what it counts."""
+    told = io.StringIO()
+    phases = [check(target=f"phases[{place}].start", passed=place != 7) for place in range(30)]
+    made = report([check(target="delta"), *phases, _OPEN])
+    print_report(Console(file=told, width=2000, markup=False, highlight=False), made, None)
+    lines = told.getvalue().splitlines()
+    assert lines[0] == lines[-1] == made.banner
+    head = next(place for place, line in enumerate(lines) if line.split()[:1] == ["part"])
+    assert [line.split() for line in lines[head : head + 4]] == [
+        ["part", "checks", "hold", "could", "not", "tell", "FAIL"],
+        ["delta", "1", "1", "0", "0"],
+        ["phases[*].start", "30", "29", "0", "1"],
+        ["boxes", "1", "0", "1", "0"],
+    ]
+    assert "phases[7].start: x: FAILS (seen)" in lines
+    assert "<th>result" in page(made)
+    assert not any(line.endswith(" ") for line in lines)
+
+
 def test_each_check_has_a_plain_sentence():
     """Of structure each one its own (say a new one in `oracle.audit.words`); any other is said by its name."""
     names = {name for _, name in structure_names()}
