@@ -18,13 +18,13 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from oracle.audit.bets import Bets
-from oracle.audit.choice_reference import Run as Edges
-from oracle.audit.choice_reference import cut_runs, side_runs
 from oracle.audit.ensemble_runs import random_rows, uneven_plan
 from oracle.audit.exactness import below
-from oracle.audit.learner_reference import PlainClassical
-from oracle.audit.plain_values import mirrored, place_of
 from oracle.audit.randomness import Draws, Randomness
+from oracle.audit.references.choices import Run as Edges
+from oracle.audit.references.choices import cut_runs, side_runs
+from oracle.audit.references.learners import PlainClassical
+from oracle.audit.references.values import mirrored, place_of
 from oracle.audit.uneven_runs import NUMBERS
 from oracle.audit.whole_checks import run_of
 from oracle.mechanisms.noise.tables import Law

@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 
 from oracle.accounting.ledger import LedgerEvent
-from oracle.audit.distribution_reference import Given, Plain, count_of, number_of, row_of, value_of
 from oracle.audit.randomness import Draws, Randomness
+from oracle.audit.references.distributions import Given, Plain, count_of, number_of, row_of, value_of
 from oracle.audit.served import Served
 from oracle.audit.unique_noise import all_drawn, recorded
 from oracle.planning.distribution.model import DistributionPlan, LadderPlan

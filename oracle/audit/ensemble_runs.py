@@ -16,8 +16,8 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import LedgerEvent
-from oracle.audit.ensemble_reference import Given, Plain, Row
 from oracle.audit.randomness import Draws, Randomness
+from oracle.audit.references.ensembles import Given, Plain, Row
 from oracle.audit.served import Served
 from oracle.audit.unique_noise import all_drawn, recorded
 from oracle.planning.ensemble.model import MISSING, ControlPlan, EnsemblePhase, EnsemblePlan

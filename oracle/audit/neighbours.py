@@ -11,12 +11,12 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from oracle.audit.distribution_reference import count_of, row_of
 from oracle.audit.distribution_runs import TYPES, uneven_distribution
 from oracle.audit.ensemble_runs import random_rows, uneven_plan
-from oracle.audit.plain_values import numbers_of
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.recording import Address
+from oracle.audit.references.distributions import count_of, row_of
+from oracle.audit.references.values import numbers_of
 from oracle.audit.replays import PARTS, Other, Recorded, World
 from oracle.audit.table_runs import eager, random_cells
 from oracle.audit.trials import stream

@@ -3,8 +3,8 @@
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from oracle.audit.paper_reference import PaperBoxes, PaperStumps
 from oracle.audit.randomness import Draws
+from oracle.audit.references.paper import PaperBoxes, PaperStumps
 from oracle.audit.uneven_runs import box_run, stump_run
 from oracle.audit.whole_runs import Run
 from oracle.mechanisms.noise.tables import tail_reach

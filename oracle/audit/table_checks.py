@@ -11,9 +11,9 @@ import numpy as np
 
 from oracle.accounting.ledger import AnswerPaid, LedgerEvent, MarginalsReleased
 from oracle.audit.randomness import Draws, Randomness
-from oracle.audit.simulator import Simulator, Told
+from oracle.audit.references.simulator import Simulator, Told
+from oracle.audit.references.tables import plain_replay
 from oracle.audit.table_laws import judge
-from oracle.audit.table_reference import plain_replay
 from oracle.audit.table_runs import Run, eager, play
 from oracle.audit.unique_noise import spread_bits
 from oracle.errors import DataError

@@ -12,11 +12,11 @@ from typing import Any, Final, Literal
 
 from msgspec import UNSET
 
-from oracle.audit.box_reference import PlainBoxes
-from oracle.audit.learner_reference import PlainBisection, PlainClassical
-from oracle.audit.plain_values import Value
 from oracle.audit.randomness import Draws
-from oracle.audit.stump_reference import PlainStumps
+from oracle.audit.references.boxes import PlainBoxes
+from oracle.audit.references.learners import PlainBisection, PlainClassical
+from oracle.audit.references.stumps import PlainStumps
+from oracle.audit.references.values import Value
 from oracle.audit.whole_runs import Run
 from oracle.planning.bisection.model import BisectionPlan
 from oracle.planning.classical.model import ClassicalPlan

@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 
 from oracle.accounting.ledger import LedgerEvent
-from oracle.audit.plain_values import Value, numbers_of
 from oracle.audit.randomness import Draws
+from oracle.audit.references.values import Value, numbers_of
 from oracle.audit.served import Served
 from oracle.audit.unique_noise import all_drawn, recorded
 from oracle.planning.plan import Plan

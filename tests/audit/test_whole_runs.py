@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from oracle.audit.box_reference import PlainBoxes
-from oracle.audit.keyed import Keyed, choose_level
-from oracle.audit.learner_reference import PlainBisection, PlainClassical
 from oracle.audit.randomness import Draws, Randomness
+from oracle.audit.references.boxes import PlainBoxes
+from oracle.audit.references.keyed import Keyed, choose_level
+from oracle.audit.references.learners import PlainBisection, PlainClassical
+from oracle.audit.references.stumps import PlainStumps
 from oracle.audit.structure import run_check, structure_names
-from oracle.audit.stump_reference import PlainStumps
 from oracle.audit.uneven_runs import bisection_run, box_run, classical_run, stump_run
 from oracle.audit.whole_runs import Run, differs
 from oracle.mechanisms.addresses import Addresses, Purpose

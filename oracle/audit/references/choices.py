@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from oracle.audit.keyed import Bits, Keyed, choose_level
-from oracle.audit.plain_values import PLACES
+from oracle.audit.references.keyed import Bits, Keyed, choose_level
+from oracle.audit.references.values import PLACES
 from oracle.mechanisms.addresses import Purpose
 
 __all__ = ["Run", "choose_edge", "choose_one", "cut_runs", "side_runs"]

@@ -16,7 +16,7 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PlanEnded, SharesReleased, SideRearmed
-from oracle.audit.keyed import Keyed, discrete_laplace, logistic
+from oracle.audit.references.keyed import Keyed, discrete_laplace, logistic
 from oracle.mechanisms.addresses import Purpose
 from oracle.planning.ensemble.model import MISSING, EnsemblePhase, EnsemblePlan
 from oracle.predictors.base import phase_started

@@ -1,7 +1,7 @@
 """What the rows of a table pay for, worked out a second time: from rows, key and plan, question by question.
 
 Written from PRIVACY.md, Theorems 17 to 19 and 22. All but the rows is public, and a simulator plays it
-(`oracle.audit.simulator`); it asks what is here instead of the ledger. Then the ledger must say the same.
+(`oracle.audit.references.simulator`); it asks what is here instead of the ledger. Then the ledger must say the same.
 """
 
 import math
@@ -12,8 +12,8 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import AnswerPaid, LedgerEvent, MarginalsReleased
-from oracle.audit.keyed import Keyed, discrete_laplace, geometric, gumbel, logistic
-from oracle.audit.simulator import Simulator, Told
+from oracle.audit.references.keyed import Keyed, discrete_laplace, geometric, gumbel, logistic
+from oracle.audit.references.simulator import Simulator, Told
 from oracle.audit.table_runs import Run
 from oracle.mechanisms.addresses import Purpose
 from oracle.planning.statistics.model import SparseVectorPlan, StatisticsPlan, TablePlan

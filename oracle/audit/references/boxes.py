@@ -14,9 +14,9 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PhaseStarted, PlanEnded, SideRearmed
-from oracle.audit.choice_reference import choose_edge, side_runs
-from oracle.audit.keyed import Keyed, discrete_laplace, laplace, logistic
-from oracle.audit.plain_values import PLACES, Key, Value, key_size, numbers_of, oriented, place_of
+from oracle.audit.references.choices import choose_edge, side_runs
+from oracle.audit.references.keyed import Keyed, discrete_laplace, laplace, logistic
+from oracle.audit.references.values import PLACES, Key, Value, key_size, numbers_of, oriented, place_of
 from oracle.mechanisms.addresses import Purpose
 from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan
 

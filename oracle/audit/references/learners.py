@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PhaseStarted, PlanEnded
-from oracle.audit.choice_reference import choose_edge, cut_runs, side_runs
-from oracle.audit.keyed import Keyed
-from oracle.audit.plain_values import Value, mirrored, numbers_of, place_of, value_at
+from oracle.audit.references.choices import choose_edge, cut_runs, side_runs
+from oracle.audit.references.keyed import Keyed
+from oracle.audit.references.values import Value, mirrored, numbers_of, place_of, value_at
 from oracle.mechanisms.addresses import Purpose
 from oracle.planning.bisection.model import BisectionPlan
 from oracle.planning.classical.model import ClassicalPlan

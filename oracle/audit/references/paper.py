@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from oracle.audit.box_reference import PlainBoxes, Side
-from oracle.audit.keyed import geometric, laplace
-from oracle.audit.stump_reference import PlainStumps
+from oracle.audit.references.boxes import PlainBoxes, Side
+from oracle.audit.references.keyed import geometric, laplace
+from oracle.audit.references.stumps import PlainStumps
 from oracle.mechanisms.addresses import Purpose
 from oracle.planning.plan import InstancePlan
 

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from oracle.accounting.ledger import AnswerPaid, LedgerEvent
-from oracle.audit.keyed import Keyed, logistic
+from oracle.audit.references.keyed import Keyed, logistic
 from oracle.mechanisms.addresses import Purpose
 from oracle.planning.distribution.model import DistributionPlan
 from oracle.planning.features import Feature
