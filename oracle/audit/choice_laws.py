@@ -18,8 +18,8 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from oracle.audit.bets import Bets
+from oracle.audit.due.exactness import below
 from oracle.audit.ensemble_runs import random_rows, uneven_plan
-from oracle.audit.exactness import below
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.references.choices import Run as Edges
 from oracle.audit.references.choices import cut_runs, side_runs

@@ -14,8 +14,8 @@ from typing import Any, Final
 import mpmath
 import numpy as np
 
+from oracle.audit.due.exactness import ALLOWED, exact_between, exact_questions, exact_sample, exact_stopper
 from oracle.audit.due.live import Mechanism, due_mechanisms
-from oracle.audit.exactness import ALLOWED, exact_between, exact_questions, exact_sample, exact_stopper
 from oracle.mechanisms.choice import exponential
 from oracle.mechanisms.noise import laws, tables
 from oracle.mechanisms.thresholds.paid import BetweenThresholds, PaidQuestions

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from oracle.accounting.ledger import SideRearmed
 from oracle.audit.bets import Bets
-from oracle.audit.exactness import below
+from oracle.audit.due.exactness import below
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.served import Served
 from oracle.audit.whole_checks import run_of

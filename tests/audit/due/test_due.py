@@ -38,7 +38,7 @@ from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.planner import plan_sufficient, verify_plan
 from oracle.predictors import sides
 from oracle.state.format import Snapshot
-from tests.audit.plan_mutants import mutants
+from tests.audit.due.plan_mutants import mutants
 
 _A = (Feature(name="a"),)
 _SIDED = (Feature(name="a", bounds=(0.0, 1.0)), Feature(name="b", bounds=(0.0, 1.0)))
@@ -297,7 +297,7 @@ def test_a_promise_that_does_not_hold_is_a_finding():
 
 
 _TABLES = ("distribution", "sparse-vector")
-_GOLDEN = Path(__file__).parents[1] / "golden"
+_GOLDEN = Path(__file__).parents[2] / "golden"
 
 
 def _copied(golden: Path, folder: Path) -> Path:
