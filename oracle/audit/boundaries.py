@@ -19,7 +19,7 @@ from oracle.audit.games import Game
 from oracle.audit.hammers import known_rows, value_at
 from oracle.audit.plans import TARGETS, small_plan
 from oracle.audit.randomness import Randomness
-from oracle.audit.served import Served
+from oracle.audit.runs.served import Served
 from oracle.errors import StateError
 from oracle.planning.plan import BoxPlan
 from oracle.state.format import Snapshot

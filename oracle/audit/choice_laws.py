@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 
 from oracle.audit.bets import Bets
 from oracle.audit.due.exactness import below
-from oracle.audit.ensemble_runs import random_rows, uneven_plan
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.references.choices import Run as Edges
 from oracle.audit.references.choices import cut_runs, side_runs
 from oracle.audit.references.learners import PlainClassical
 from oracle.audit.references.values import mirrored, place_of
-from oracle.audit.uneven_runs import NUMBERS
-from oracle.audit.whole_checks import run_of
+from oracle.audit.runs.checks import run_of
+from oracle.audit.runs.ensembles import random_rows, uneven_plan
+from oracle.audit.runs.uneven import NUMBERS
 from oracle.mechanisms.noise.tables import Law
 from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.ensemble.model import EnsemblePlan

@@ -12,10 +12,10 @@ from oracle.accounting.paid_questions import table_distance
 from oracle.accounting.race import race_log_delta
 from oracle.audit.bets import Bets
 from oracle.audit.distribution_laws import judge_comparisons, live_comparisons
-from oracle.audit.distribution_runs import TYPES, Run, play, said, uneven_distribution
 from oracle.audit.distributions import wider_plan
 from oracle.audit.randomness import Draws, Randomness
-from oracle.audit.unique_noise import spread_bits
+from oracle.audit.runs.distributions import TYPES, Run, play, said, uneven_distribution
+from oracle.audit.runs.unique_noise import spread_bits
 from oracle.errors import DataError, PlanError
 from oracle.planning.distribution.model import DistributionPlan, domain_of
 from oracle.planning.plan import Plan

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from oracle.audit.bets import Bets
 from oracle.audit.questions import log_below
 from oracle.audit.randomness import Draws, Randomness
-from oracle.audit.trials import ask
+from oracle.audit.runs.trials import ask
 from oracle.errors import DataError
 from oracle.mechanisms.thresholds.paid import LOW, PAID
 from oracle.planning.distribution.model import DistributionPlan

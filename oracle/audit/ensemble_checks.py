@@ -10,9 +10,9 @@ from msgspec import UNSET
 
 from oracle.accounting.race import between_log_delta
 from oracle.accounting.stopper import log_overflow
-from oracle.audit.ensemble_runs import Run, play, uneven_plan
 from oracle.audit.randomness import Draws, Randomness
-from oracle.audit.unique_noise import Words, spread_bits
+from oracle.audit.runs.ensembles import Run, play, uneven_plan
+from oracle.audit.runs.unique_noise import Words, spread_bits
 from oracle.planning.ensemble.model import EnsembleModel, EnsemblePlan
 from oracle.planning.ensemble.tight import plan_ensemble
 from oracle.planning.model import Feature

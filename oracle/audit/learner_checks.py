@@ -1,7 +1,7 @@
 """Checks of what the proofs for predictors without armed sides assume (see `oracle.audit.structure`)."""
 
 from oracle.audit.randomness import Randomness
-from oracle.audit.trials import trained
+from oracle.audit.runs.trials import trained
 from oracle.planning.plan import Plan
 
 __all__ = ["key_let_go"]

@@ -3,18 +3,18 @@
 from itertools import pairwise
 from typing import Final
 
-from oracle.audit.distribution_runs import TYPES, uneven_distribution
-from oracle.audit.distribution_runs import play as play_distribution
-from oracle.audit.ensemble_runs import play as play_ensemble
-from oracle.audit.ensemble_runs import uneven_plan
 from oracle.audit.live import Heard, heard
 from oracle.audit.randomness import Draws, Randomness
-from oracle.audit.served import Served
-from oracle.audit.table_runs import eager
-from oracle.audit.table_runs import play as play_table
-from oracle.audit.uneven_runs import run_with
-from oracle.audit.whole_checks import run_of
-from oracle.audit.whole_runs import body_of, train
+from oracle.audit.runs.checks import run_of
+from oracle.audit.runs.distributions import TYPES, uneven_distribution
+from oracle.audit.runs.distributions import play as play_distribution
+from oracle.audit.runs.ensembles import play as play_ensemble
+from oracle.audit.runs.ensembles import uneven_plan
+from oracle.audit.runs.served import Served
+from oracle.audit.runs.tables import eager
+from oracle.audit.runs.tables import play as play_table
+from oracle.audit.runs.uneven import run_with
+from oracle.audit.runs.whole import body_of, train
 from oracle.planning.distribution.model import DistributionPlan
 from oracle.planning.ensemble.model import EnsemblePlan
 from oracle.planning.plan import BoxPlan, Plan

@@ -1,6 +1,6 @@
 """Data that let a record move inputs as far as any may, and their neighbours (see `oracle.audit.sensitivity`).
 
-Plans are uneven (`oracle.audit.uneven_runs`): sides are armed again often, and phases end after a hundred rounds.
+Plans are uneven (`oracle.audit.runs.uneven`): sides are armed again often, and phases end after a hundred rounds.
 Queries are asked where points lie; each third round has none, so that one may be put there and answered anything.
 """
 
@@ -11,17 +11,17 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from oracle.audit.distribution_runs import TYPES, uneven_distribution
-from oracle.audit.ensemble_runs import random_rows, uneven_plan
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.recording import Address
 from oracle.audit.references.distributions import count_of, row_of
 from oracle.audit.references.values import numbers_of
 from oracle.audit.replays import PARTS, Other, Recorded, World
-from oracle.audit.table_runs import eager, random_cells
-from oracle.audit.trials import stream
-from oracle.audit.whole_checks import run_of
-from oracle.audit.whole_runs import Run
+from oracle.audit.runs.checks import run_of
+from oracle.audit.runs.distributions import TYPES, uneven_distribution
+from oracle.audit.runs.ensembles import random_rows, uneven_plan
+from oracle.audit.runs.tables import eager, random_cells
+from oracle.audit.runs.trials import stream
+from oracle.audit.runs.whole import Run
 from oracle.mechanisms.addresses import Purpose
 from oracle.mechanisms.noise.tables import tail_reach
 from oracle.planning.bisection.model import BisectionPlan

@@ -20,9 +20,9 @@ from oracle.accounting.ledger import SideRearmed
 from oracle.audit.bets import Bets
 from oracle.audit.due.exactness import below
 from oracle.audit.randomness import Draws, Randomness
-from oracle.audit.served import Served
-from oracle.audit.whole_checks import run_of
-from oracle.audit.whole_runs import Run, body_of, train
+from oracle.audit.runs.checks import run_of
+from oracle.audit.runs.served import Served
+from oracle.audit.runs.whole import Run, body_of, train
 from oracle.mechanisms.noise.tables import Law
 from oracle.planning.plan import BoxPlan, PhasePlan, Plan
 from oracle.planning.stumps.model import StumpsPlan

@@ -10,7 +10,7 @@ declared sensitivity at most; it differs only in the instances that composition 
 noise and its bits are the same; and nothing else that is told differs. Sensitivity is a property of all data and all
 outputs, so a check can refute it, and does not prove it.
 
-What it does not show: that mechanisms have the noise of the plan, and the plan enough of it (`oracle.audit.whole_runs`,
+What it does not show: that mechanisms have the noise of the plan, and the plan enough of it (`oracle.audit.runs.whole`,
 `oracle.audit.due`); what time tells; anything of queries that a plan does not protect, or of profiles `paper` but those
 of boxes and bisection. An ensemble's cap, at which a life ends without noise, is charged to delta; none is reached.
 """

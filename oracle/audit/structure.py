@@ -21,10 +21,10 @@ from oracle.audit.live_checks import lawful
 from oracle.audit.noise_laws import settled
 from oracle.audit.plans import TARGETS, Target, small_plan
 from oracle.audit.randomness import Randomness
+from oracle.audit.runs.checks import beside_plain
+from oracle.audit.runs.trials import ask, stream, trained
 from oracle.audit.sensitivity import sensitivity
 from oracle.audit.table_checks import judged, ledger_tells, paid_once, replayed
-from oracle.audit.trials import ask, stream, trained
-from oracle.audit.whole_checks import beside_plain
 from oracle.errors import StateError
 from oracle.planning.distribution.model import DistributionPlan
 from oracle.planning.plan import BoxPlan, Plan

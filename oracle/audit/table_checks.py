@@ -1,6 +1,6 @@
 """Checks of what the proofs for questions about a table assume (see `oracle.audit.structure`), on whole runs.
 
-Runs go from messages to replies and a ledger, over snapshots and restarts (`oracle.audit.table_runs`), by the plan that
+Runs go from messages to replies and a ledger, over snapshots and restarts (`oracle.audit.runs.tables`), by the plan that
 stands in the state.
 """
 
@@ -13,9 +13,9 @@ from oracle.accounting.ledger import AnswerPaid, LedgerEvent, MarginalsReleased
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.references.simulator import Simulator, Told
 from oracle.audit.references.tables import plain_replay
+from oracle.audit.runs.tables import Run, eager, play
+from oracle.audit.runs.unique_noise import spread_bits
 from oracle.audit.table_laws import judge
-from oracle.audit.table_runs import Run, eager, play
-from oracle.audit.unique_noise import spread_bits
 from oracle.errors import DataError
 from oracle.planning.plan import Plan
 from oracle.planning.statistics.model import TablePlan

@@ -18,7 +18,7 @@ from oracle.audit.bets import Bets
 from oracle.audit.questions import log_below
 from oracle.audit.randomness import Draws
 from oracle.audit.references.simulator import Simulator, Told
-from oracle.audit.table_runs import Run
+from oracle.audit.runs.tables import Run
 from oracle.errors import DataError
 from oracle.planning.statistics.model import SparseVectorPlan, StatisticsPlan
 from oracle.predictors.statistics.public import Asked, PaidAnswer

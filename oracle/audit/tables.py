@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from oracle.accounting.ledger import AnswerPaid, LedgerEvent, MarginalsReleased
 from oracle.audit.games import Game
-from oracle.audit.served import Served
+from oracle.audit.runs.served import Served
 from oracle.planning.attributes import Attribute
 from oracle.planning.statistics.model import (
     SparseVectorModel,

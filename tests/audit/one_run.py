@@ -22,8 +22,8 @@ from oracle.accounting.ledger import LedgerEvent, MarginalsReleased
 from oracle.audit.cells import Cell, arms_of
 from oracle.audit.coins import judge
 from oracle.audit.randomness import Draws, Randomness
+from oracle.audit.runs.served import Served
 from oracle.audit.sequence import play_out
-from oracle.audit.served import Served
 from oracle.audit.tables import marginal_plan
 from oracle.audit.wealth import Wealth
 from oracle.planning.attributes import Attribute

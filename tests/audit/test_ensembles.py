@@ -5,11 +5,11 @@ import pytest
 
 from oracle.audit.cells import Cell, run_cell
 from oracle.audit.ensemble_checks import differs
-from oracle.audit.ensemble_runs import play, uneven_plan
 from oracle.audit.ensembles import ATTACKS
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.references.ensembles import Given
 from oracle.audit.references.keyed import discrete_laplace, logistic
+from oracle.audit.runs.ensembles import play, uneven_plan
 from oracle.mechanisms.noise.tables import sample
 from oracle.planning.planner import verify_plan
 

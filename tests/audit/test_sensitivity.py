@@ -7,8 +7,8 @@ from oracle.audit.listening import listening
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.recording import Divergence, Tape
 from oracle.audit.replays import Other, World, record, replay
+from oracle.audit.runs.uneven import classical_run
 from oracle.audit.structure import run_check, structure_names
-from oracle.audit.uneven_runs import classical_run
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.choice import stripes
 from oracle.mechanisms.keys import PhaseKey

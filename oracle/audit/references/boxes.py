@@ -293,7 +293,7 @@ class PlainBoxes:
         return (following.trim + following.points) * (side + 1 if self._plan.slicing != "faces" else 1)
 
     def state(self) -> Mapping[str, Any]:
-        """Return what a state must hold, as `oracle.audit.whole_runs` reads it."""
+        """Return what a state must hold, as `oracle.audit.runs.whole` reads it."""
         lives, kept = self._lives, self._sizes.rearmed.trim + self._sizes.rearmed.points
         state: dict[str, Any] = {
             "key": self._keyed.secret,

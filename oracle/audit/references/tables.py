@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from oracle.accounting.ledger import AnswerPaid, LedgerEvent, MarginalsReleased
 from oracle.audit.references.keyed import Keyed, discrete_laplace, geometric, gumbel, logistic
 from oracle.audit.references.simulator import Simulator, Told
-from oracle.audit.table_runs import Run
+from oracle.audit.runs.tables import Run
 from oracle.mechanisms.addresses import Purpose
 from oracle.planning.statistics.model import SparseVectorPlan, StatisticsPlan, TablePlan
 from oracle.predictors.statistics.public import Asked, PaidAnswer

@@ -1,12 +1,12 @@
-"""Uneven runs of profile `paper` (see `oracle.audit.uneven_runs`), made of those of profile `tight`."""
+"""Uneven runs of profile `paper` (see `oracle.audit.runs.uneven`), made of those of profile `tight`."""
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from oracle.audit.randomness import Draws
 from oracle.audit.references.paper import PaperBoxes, PaperStumps
-from oracle.audit.uneven_runs import box_run, stump_run
-from oracle.audit.whole_runs import Run
+from oracle.audit.runs.uneven import box_run, stump_run
+from oracle.audit.runs.whole import Run
 from oracle.mechanisms.noise.tables import tail_reach
 from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan
 from oracle.planning.stumps.model import StumpsPlan

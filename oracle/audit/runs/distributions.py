@@ -14,8 +14,8 @@ import numpy as np
 from oracle.accounting.ledger import LedgerEvent
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.references.distributions import Given, Plain, count_of, number_of, row_of, value_of
-from oracle.audit.served import Served
-from oracle.audit.unique_noise import all_drawn, recorded
+from oracle.audit.runs.served import Served
+from oracle.audit.runs.unique_noise import all_drawn, recorded
 from oracle.planning.distribution.model import DistributionPlan, LadderPlan
 from oracle.planning.features import Feature
 from oracle.planning.plan import Phase

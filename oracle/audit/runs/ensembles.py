@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from oracle.accounting.ledger import LedgerEvent
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.references.ensembles import Given, Plain, Row
-from oracle.audit.served import Served
-from oracle.audit.unique_noise import all_drawn, recorded
+from oracle.audit.runs.served import Served
+from oracle.audit.runs.unique_noise import all_drawn, recorded
 from oracle.planning.ensemble.model import MISSING, ControlPlan, EnsemblePhase, EnsemblePlan
 from oracle.planning.model import Feature, Limits
 from oracle.planning.plan import StopperPlan

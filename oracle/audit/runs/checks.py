@@ -6,11 +6,11 @@ import numpy as np
 from msgspec import UNSET
 
 from oracle.accounting.ledger import SideRearmed
-from oracle.audit.paper_runs import paper_run
 from oracle.audit.randomness import Draws, Randomness
-from oracle.audit.uneven_runs import bisection_run, box_run, classical_run, stump_run
-from oracle.audit.unique_noise import spread_bits
-from oracle.audit.whole_runs import Run, begins, differs
+from oracle.audit.runs.paper import paper_run
+from oracle.audit.runs.uneven import bisection_run, box_run, classical_run, stump_run
+from oracle.audit.runs.unique_noise import spread_bits
+from oracle.audit.runs.whole import Run, begins, differs
 from oracle.planning.bisection.model import BisectionPlan
 from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.plan import BoxPlan, Plan

@@ -11,9 +11,9 @@ from oracle.audit.references.boxes import PlainBoxes
 from oracle.audit.references.keyed import Keyed, choose_level
 from oracle.audit.references.learners import PlainBisection, PlainClassical
 from oracle.audit.references.stumps import PlainStumps
+from oracle.audit.runs.uneven import bisection_run, box_run, classical_run, stump_run
+from oracle.audit.runs.whole import Run, differs
 from oracle.audit.structure import run_check, structure_names
-from oracle.audit.uneven_runs import bisection_run, box_run, classical_run, stump_run
-from oracle.audit.whole_runs import Run, differs
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.choice.exponential import choose
 from oracle.mechanisms.keys import PhaseKey

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from connectors.base import Delivery
 from oracle.audit.randomness import Draws, Randomness
-from oracle.audit.served import Served
+from oracle.audit.runs.served import Served
 from oracle.planning.attributes import Attribute
 from oracle.planning.kinds import decode_plan
 from oracle.planning.statistics.model import SparseVectorPlan, StatisticsPlan, TablePlan

@@ -18,8 +18,8 @@ import numpy as np
 from oracle.accounting.ledger import LedgerEvent
 from oracle.audit.randomness import Draws
 from oracle.audit.references.values import Value, numbers_of
-from oracle.audit.served import Served
-from oracle.audit.unique_noise import all_drawn, recorded
+from oracle.audit.runs.served import Served
+from oracle.audit.runs.unique_noise import all_drawn, recorded
 from oracle.planning.plan import Plan
 from oracle.predictors.base import Predictor, StateArrays
 from oracle.predictors.kinds import new_trainer, points_beyond

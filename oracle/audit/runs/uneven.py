@@ -1,4 +1,4 @@
-"""Runs for `oracle.audit.whole_runs`: rows, messages, and plans no two numbers of which are equal that need not be.
+"""Runs for `oracle.audit.runs.whole`: rows, messages, and plans no two numbers of which are equal that need not be.
 
 They are plans in form only. Sides are armed again every few dozen rounds and phases end after a hundred, with points,
 noise, thresholds, Stoppers and lengths of their own, so that a number that is taken from elsewhere shows; no accountant
@@ -17,7 +17,7 @@ from oracle.audit.references.boxes import PlainBoxes
 from oracle.audit.references.learners import PlainBisection, PlainClassical
 from oracle.audit.references.stumps import PlainStumps
 from oracle.audit.references.values import Value
-from oracle.audit.whole_runs import Run
+from oracle.audit.runs.whole import Run
 from oracle.planning.bisection.model import BisectionPlan
 from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.features import Feature
