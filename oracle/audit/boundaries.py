@@ -15,9 +15,9 @@ import numpy as np
 from oracle.accounting.ledger import LedgerEvent, PhaseEnded, SideRearmed
 from oracle.audit.crash import Serve, ServedFolder, serve, serve_and_kill, serve_to_the_end
 from oracle.audit.findings import Check
-from oracle.audit.games import Game
-from oracle.audit.hammers import known_rows, value_at
-from oracle.audit.plans import TARGETS, small_plan
+from oracle.audit.games.game import Game
+from oracle.audit.games.hammers import known_rows, value_at
+from oracle.audit.games.plans import TARGETS, small_plan
 from oracle.audit.randomness import Randomness
 from oracle.audit.runs.served import Served
 from oracle.errors import StateError

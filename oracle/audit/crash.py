@@ -25,12 +25,12 @@ from numpy.typing import NDArray
 from connectors.base import Deliveries, Delivery
 from oracle.accounting.ledger import SideRearmed
 from oracle.audit.findings import Check, Finding, finite
-from oracle.audit.games import Game
-from oracle.audit.hammers import hammer, hammer_view, train_for_hammer
-from oracle.audit.plans import TARGETS, small_plan, thresholds_of
-from oracle.audit.policies import worst_depth
+from oracle.audit.games.game import Game
+from oracle.audit.games.hammers import hammer, hammer_view, train_for_hammer
+from oracle.audit.games.plans import TARGETS, small_plan, thresholds_of
+from oracle.audit.games.policies import worst_depth
+from oracle.audit.games.wealth import Wealth, ceiling, count_of
 from oracle.audit.randomness import Randomness
-from oracle.audit.wealth import Wealth, ceiling, count_of
 from oracle.errors import StateError
 from oracle.planning.plan import BoxPlan
 from oracle.receipts.ledgers import read_ledger

@@ -12,7 +12,7 @@ from oracle.accounting.paid_questions import table_distance
 from oracle.accounting.race import race_log_delta
 from oracle.audit.bets import Bets
 from oracle.audit.distribution_laws import judge_comparisons, live_comparisons
-from oracle.audit.distributions import wider_plan
+from oracle.audit.games.distributions import wider_plan
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.runs.distributions import TYPES, Run, play, said, uneven_distribution
 from oracle.audit.runs.unique_noise import spread_bits

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.audit.bets import Bets
-from oracle.audit.questions import log_below
+from oracle.audit.games.questions import log_below
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.runs.trials import ask
 from oracle.errors import DataError

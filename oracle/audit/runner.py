@@ -12,9 +12,9 @@ import msgspec
 
 from oracle import durable
 from oracle.audit.boundaries import strike_boundaries
-from oracle.audit.cells import Cell, run_cell
 from oracle.audit.crash import play_daemon
 from oracle.audit.findings import Check, Finding
+from oracle.audit.games.cells import Cell, run_cell
 from oracle.audit.structure import run_check
 from oracle.audit.timing import run_timing
 from oracle.errors import InputError, StorageError

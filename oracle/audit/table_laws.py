@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from oracle.accounting.ledger import AnswerPaid
 from oracle.audit.bets import Bets
-from oracle.audit.questions import log_below
+from oracle.audit.games.questions import log_below
 from oracle.audit.randomness import Draws
 from oracle.audit.references.simulator import Simulator, Told
 from oracle.audit.runs.tables import Run

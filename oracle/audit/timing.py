@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from connectors.base import Deliveries, Delivery
 from oracle.audit.findings import Check
-from oracle.audit.plans import TARGETS, small_plan
+from oracle.audit.games.plans import TARGETS, small_plan
 from oracle.audit.randomness import Randomness
 from oracle.audit.stopwatch import LOOKS, PLANTED, TURNS, Classes, Measured, Work, measure
 from oracle.planning.model import Feature

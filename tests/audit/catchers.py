@@ -2,9 +2,9 @@
 
 from typing import Final, NamedTuple
 
-from oracle.audit.cells import Cell, run_cell
 from oracle.audit.findings import Check, Finding
-from oracle.audit.plans import TARGETS
+from oracle.audit.games.cells import Cell, run_cell
+from oracle.audit.games.plans import TARGETS
 from oracle.audit.structure import run_check
 from oracle.audit.timing import run_timing
 from tests.audit.mutants import planted

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from connectors.base import Deliveries
-from oracle.audit import learners
+from oracle.audit.games import learners
 from oracle.codec.decoded import DecodedBatch
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.choice import exponential, stripes

@@ -3,9 +3,9 @@
 from oracle.audit import crash
 from oracle.audit.crash import Played, play_daemon, play_game, serve
 from oracle.audit.findings import Check, Finding
-from oracle.audit.games import Game
-from oracle.audit.hammers import hammer
-from oracle.audit.plans import TARGETS, small_plan
+from oracle.audit.games.game import Game
+from oracle.audit.games.hammers import hammer
+from oracle.audit.games.plans import TARGETS, small_plan
 from tests.audit.broken_serve import serve_drawn_again
 
 SECRET = bytes(range(32))

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from oracle.accounting.ledger import PhaseEnded, SideRearmed
 from oracle.accounting.ledger import decode as ledger_event
-from oracle.audit.learners import LEARNERS
+from oracle.audit.games.learners import LEARNERS
 from oracle.cli.main import app
 from oracle.cli.serve import process as serve
 from oracle.errors import InputError, KeyFileError, StateError, StorageError

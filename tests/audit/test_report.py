@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from oracle.audit.findings import Check
 from oracle.audit.forms import filled_in
+from oracle.audit.games.plans import TARGETS, small_plan
 from oracle.audit.page import page
-from oracle.audit.plans import TARGETS, small_plan
 from oracle.audit.report import Scope, make_report
 from oracle.audit.runner import Job, Settings, run_jobs
 from oracle.audit.structure import structure_names

@@ -194,7 +194,7 @@ def _seed(text: str | None) -> str | None:
 
 
 def _jobs(games: int, daemon_games: int, epsilons: tuple[float, ...]) -> "list[Job]":
-    from oracle.audit.cells import all_cells
+    from oracle.audit.games.cells import all_cells
     from oracle.audit.runner import daemon_job, game_job, structure_job, timing_job
     from oracle.audit.structure import structure_names
     from oracle.audit.timing import TIMINGS

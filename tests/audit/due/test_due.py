@@ -20,8 +20,8 @@ from oracle.audit.due.bounds import few_successes, laplace_bits, normal_bits, on
 from oracle.audit.due.game import Game, play
 from oracle.audit.due.plan import audit_plan
 from oracle.audit.due.state import audit_state
-from oracle.audit.ensembles import counted_plan
-from oracle.audit.plans import TARGETS, small_plan
+from oracle.audit.games.ensembles import counted_plan
+from oracle.audit.games.plans import TARGETS, small_plan
 from oracle.cli.audit import own
 from oracle.cli.main import app
 from oracle.cli.states import newest_snapshot, state_plan

@@ -6,7 +6,7 @@ score is that count. jax-privacy works out a lower bound by Steinke, Nasr and Ja
 for nothing else, and has a virtual environment of its own:
 
     python -m venv build/audit/peers && build/audit/peers/bin/pip install jax-privacy==2.0.0
-    python -m tests.audit.one_run build/audit/peers/bin/python
+    python -m tests.audit.games.one_run build/audit/peers/bin/python
 """
 
 import json
@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import LedgerEvent, MarginalsReleased
-from oracle.audit.cells import Cell, arms_of
 from oracle.audit.coins import judge
+from oracle.audit.games.cells import Cell, arms_of
+from oracle.audit.games.sequence import play_out
+from oracle.audit.games.tables import marginal_plan
+from oracle.audit.games.wealth import Wealth
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.runs.served import Served
-from oracle.audit.sequence import play_out
-from oracle.audit.tables import marginal_plan
-from oracle.audit.wealth import Wealth
 from oracle.planning.attributes import Attribute
 from oracle.planning.statistics.model import StatisticsModel, StatisticsPlan
 from oracle.planning.statistics.tight import plan_statistics

@@ -24,7 +24,7 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from oracle.accounting.stopper import cap_slack, log_overflow
-from oracle.audit.games import Game
+from oracle.audit.games.game import Game
 from oracle.planning.ensemble.guarantees import table_delta
 from oracle.planning.ensemble.memory import phase_bytes
 from oracle.planning.ensemble.model import ControlPlan, EnsemblePhase, EnsemblePlan

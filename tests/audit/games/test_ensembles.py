@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from oracle.audit.cells import Cell, run_cell
 from oracle.audit.ensemble_checks import differs
-from oracle.audit.ensembles import ATTACKS
+from oracle.audit.games.cells import Cell, run_cell
+from oracle.audit.games.ensembles import ATTACKS
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.references.ensembles import Given
 from oracle.audit.references.keyed import discrete_laplace, logistic

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.audit.wealth import Wealth
+from oracle.audit.games.wealth import Wealth
 
 __all__ = ["LADDER", "Arm", "Play", "detection_limit", "play_out"]
 

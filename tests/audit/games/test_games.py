@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 
 from oracle.accounting.accountant import delta_at
-from oracle.audit import games
-from oracle.audit.adversaries import ADVERSARIES
-from oracle.audit.cells import Cell, all_cells, run_cell
 from oracle.audit.findings import NEAR
-from oracle.audit.games import Game
-from oracle.audit.learners import LEARNERS, shadow_bits
-from oracle.audit.plans import TARGETS, between_instance, small_plan
-from oracle.audit.policies import between_policy, halting_law, stopper_shapes, worst_depth
-from oracle.audit.questions import QUESTIONERS, play_questions, questioner
+from oracle.audit.games import game as games
+from oracle.audit.games.adversaries import ADVERSARIES
+from oracle.audit.games.cells import Cell, all_cells, run_cell
+from oracle.audit.games.game import Game
+from oracle.audit.games.learners import LEARNERS, shadow_bits
+from oracle.audit.games.plans import TARGETS, between_instance, small_plan
+from oracle.audit.games.policies import between_policy, halting_law, stopper_shapes, worst_depth
+from oracle.audit.games.questions import QUESTIONERS, play_questions, questioner
+from oracle.audit.games.sequence import play_out
+from oracle.audit.games.wealth import Wealth, ceiling
 from oracle.audit.randomness import Randomness
-from oracle.audit.sequence import play_out
-from oracle.audit.wealth import Wealth, ceiling
 from oracle.errors import InputError
 from oracle.mechanisms.choice.edges import cut_candidates
 from oracle.mechanisms.grid import EDGES, number_at
@@ -30,7 +30,7 @@ from oracle.planning.planner import verify_plan
 from oracle.predictors.bisection.predictor import Bisection
 from oracle.predictors.kinds import new_trainer
 from tests.accounting.worst_case import worst_delta
-from tests.audit.recorded import recorded
+from tests.audit.games.recorded import recorded
 
 SEED = bytes(range(16, 32))
 

@@ -14,9 +14,9 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from oracle.accounting.between_thresholds import log_answer_law
-from oracle.audit.games import Game
-from oracle.audit.plans import thresholds_of
-from oracle.audit.policies import worst_depth
+from oracle.audit.games.game import Game
+from oracle.audit.games.plans import thresholds_of
+from oracle.audit.games.policies import worst_depth
 from oracle.mechanisms.grid import EDGES, number_at, positions_of
 from oracle.planning.plan import BoxPlan, InstancePlan
 

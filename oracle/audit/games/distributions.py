@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import AnswerPaid, LedgerEvent
-from oracle.audit.games import Game
-from oracle.audit.questions import log_above, log_below, log_mass
+from oracle.audit.games.game import Game
+from oracle.audit.games.questions import log_above, log_below, log_mass
 from oracle.audit.runs.served import Served
 from oracle.planning.distribution.model import DistributionModel, DistributionPlan
 from oracle.planning.distribution.tight import plan_distribution

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import AnswerPaid, LedgerEvent, MarginalsReleased
-from oracle.audit.games import Game
+from oracle.audit.games.game import Game
 from oracle.audit.runs.served import Served
 from oracle.planning.attributes import Attribute
 from oracle.planning.statistics.model import (

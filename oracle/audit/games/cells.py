@@ -8,18 +8,18 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.audit.adversaries import ADVERSARIES, Adversary
 from oracle.audit.findings import Finding, finite
-from oracle.audit.games import Game
-from oracle.audit.hammers import Aim
-from oracle.audit.learners import LEARNERS, Learner
-from oracle.audit.mechanisms import play_between, play_stopper
-from oracle.audit.plans import TARGETS, between_instance, small_plan
-from oracle.audit.policies import BetweenPolicy, StopperShape, between_policy, stopper_shapes
-from oracle.audit.questions import QUESTIONERS, Questioner, play_questions, questioner
+from oracle.audit.games.adversaries import ADVERSARIES, Adversary
+from oracle.audit.games.game import Game
+from oracle.audit.games.hammers import Aim
+from oracle.audit.games.learners import LEARNERS, Learner
+from oracle.audit.games.mechanisms import play_between, play_stopper
+from oracle.audit.games.plans import TARGETS, between_instance, small_plan
+from oracle.audit.games.policies import BetweenPolicy, StopperShape, between_policy, stopper_shapes
+from oracle.audit.games.questions import QUESTIONERS, Questioner, play_questions, questioner
+from oracle.audit.games.sequence import LADDER, Arm, Play, detection_limit, play_out
+from oracle.audit.games.wealth import Wealth, ceiling, count_of
 from oracle.audit.randomness import Randomness
-from oracle.audit.sequence import LADDER, Arm, Play, detection_limit, play_out
-from oracle.audit.wealth import Wealth, ceiling, count_of
 from oracle.mechanisms.thresholds.stopper import Stopper
 from oracle.planning.plan import BoxPlan, Plan
 

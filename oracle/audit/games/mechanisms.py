@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.audit.policies import BetweenPolicy, StopperShape
+from oracle.audit.games.policies import BetweenPolicy, StopperShape
 from oracle.audit.randomness import Randomness
 from oracle.mechanisms.thresholds.paid import PAID, BetweenThresholds
 from oracle.mechanisms.thresholds.stopper import Stopper

@@ -3,7 +3,7 @@
 Neither is needed for anything else, nor among the locked dependencies. To run it, have `dp_auditorium` (with
 TensorFlow) and `statdp` (with Numba) importable, and this project's run dependencies:
 
-    PYTHONPATH=.:DP_AUDITORIUM:STATDP python -m tests.audit.peers
+    PYTHONPATH=.:DP_AUDITORIUM:STATDP python -m tests.audit.games.peers
 
 All are given the views of the same games. A test of one epsilon becomes a lower bound by bisection: the largest
 epsilon that it rejects with a failure probability of 0.001. (Each of its steps is allowed that again; our bound has
@@ -19,10 +19,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.audit.cells import Cell, arms_of
-from oracle.audit.sequence import play_out
-from oracle.audit.wealth import Wealth
-from tests.audit.recorded import recorded
+from oracle.audit.games.cells import Cell, arms_of
+from oracle.audit.games.sequence import play_out
+from oracle.audit.games.wealth import Wealth
+from tests.audit.games.recorded import recorded
 
 __all__ = ["main"]
 

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.audit.games import Game
-from oracle.audit.hammers import Aim, aimed, hammer_at, known_rows, twins, value_at, view_since
+from oracle.audit.games.game import Game
+from oracle.audit.games.hammers import Aim, aimed, hammer_at, known_rows, twins, value_at, view_since
 from oracle.planning.plan import BoxPlan
 
 __all__ = ["ADVERSARIES", "Adversary"]

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from oracle.audit import wealth as bets
-from oracle.audit.sequence import Arm, detection_limit, play_out
-from oracle.audit.wealth import Wealth, ceiling
-from tests.audit.recorded import recorded
+from oracle.audit.games import wealth as bets
+from oracle.audit.games.sequence import Arm, detection_limit, play_out
+from oracle.audit.games.wealth import Wealth, ceiling
+from tests.audit.games.recorded import recorded
 
 
 def responses(epsilon: float, games: int, seed: int) -> list[np.ndarray]:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.audit.sequence import Arm
+from oracle.audit.games.sequence import Arm
 
 __all__ = ["recorded"]
 

@@ -13,10 +13,10 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.audit.distributions import hammer_thresholds, ladder_plan
-from oracle.audit.ensembles import ATTACKS
-from oracle.audit.games import Game
-from oracle.audit.tables import (
+from oracle.audit.games.distributions import hammer_thresholds, ladder_plan
+from oracle.audit.games.ensembles import ATTACKS
+from oracle.audit.games.game import Game
+from oracle.audit.games.tables import (
     ask_at_thresholds,
     complete_plan,
     few_sparse_plan,
