@@ -21,7 +21,7 @@ _HERE: Final = Path(__file__).parent
 SLOW: Final = (
     "accounting/test_theorem_b_prime.py::test_a_choice_before_is_paid_by_its_rho",
     "audit/test_audit_command.py",
-    "audit/test_crash.py",
+    "audit/crashes/test_daemons.py",
     "audit/games/test_games.py",
     "audit/test_mutants.py",
     "benchmarks",
@@ -64,7 +64,7 @@ SLOW: Final = (
 """Folders, files and tests of `tests`."""
 
 FIRST: Final = (
-    "audit/test_crash.py::test_noise_that_is_drawn_again_is_found",
+    "audit/crashes/test_daemons.py::test_noise_that_is_drawn_again_is_found",
     "audit/games/test_games.py::test_a_whole_predictor_stays_below_its_claim_and_comes_near",
     "cli/test_evaluate.py::test_a_promise_that_is_kept",
     "cli/test_evaluate.py::test_a_released_score",

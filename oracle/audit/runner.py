@@ -11,8 +11,8 @@ from typing import NamedTuple
 import msgspec
 
 from oracle import durable
-from oracle.audit.boundaries import strike_boundaries
-from oracle.audit.crash import play_daemon
+from oracle.audit.crashes.boundaries import strike_boundaries
+from oracle.audit.crashes.daemons import play_daemon
 from oracle.audit.findings import Check, Finding
 from oracle.audit.games.cells import Cell, run_cell
 from oracle.audit.structure import run_check

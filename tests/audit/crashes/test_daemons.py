@@ -1,12 +1,12 @@
 """Games through real daemons that are killed: the real one keeps its noise, a broken one is found out."""
 
-from oracle.audit import crash
-from oracle.audit.crash import Played, play_daemon, play_game, serve
+from oracle.audit.crashes import daemons as crash
+from oracle.audit.crashes.daemons import Played, play_daemon, play_game, serve
 from oracle.audit.findings import Check, Finding
 from oracle.audit.games.game import Game
 from oracle.audit.games.hammers import hammer
 from oracle.audit.games.plans import TARGETS, small_plan
-from tests.audit.broken_serve import serve_drawn_again
+from tests.audit.crashes.broken_serve import serve_drawn_again
 
 SECRET = bytes(range(32))
 

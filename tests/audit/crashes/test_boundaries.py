@@ -2,9 +2,9 @@
 
 import pytest
 
-from oracle.audit import boundaries
-from oracle.audit.boundaries import strike_boundaries
-from tests.audit.broken_serve import serve_drawn_again
+from oracle.audit.crashes import boundaries
+from oracle.audit.crashes.boundaries import strike_boundaries
+from tests.audit.crashes.broken_serve import serve_drawn_again
 
 
 @pytest.mark.slow

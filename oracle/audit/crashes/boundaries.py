@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from oracle.accounting.ledger import LedgerEvent, PhaseEnded, SideRearmed
-from oracle.audit.crash import Serve, ServedFolder, serve, serve_and_kill, serve_to_the_end
+from oracle.audit.crashes.daemons import Serve, ServedFolder, serve, serve_and_kill, serve_to_the_end
 from oracle.audit.findings import Check
 from oracle.audit.games.game import Game
 from oracle.audit.games.hammers import known_rows, value_at

@@ -1,6 +1,6 @@
 """`perpetua serve`, broken on purpose."""
 
-from oracle.audit.crash import serve
+from oracle.audit.crashes.daemons import serve
 from tests.audit.mutants import planted
 
 __all__ = ["serve_drawn_again"]
