@@ -10,9 +10,9 @@ import msgspec
 from oracle.accounting.between_thresholds import logistic_log_delta
 from oracle.accounting.paid_questions import table_distance
 from oracle.accounting.race import race_log_delta
-from oracle.audit.bets import Bets
-from oracle.audit.distribution_laws import judge_comparisons, live_comparisons
 from oracle.audit.games.distributions import wider_plan
+from oracle.audit.laws.bets import Bets
+from oracle.audit.laws.distributions import judge_comparisons, live_comparisons
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.runs.distributions import TYPES, Run, play, said, uneven_distribution
 from oracle.audit.runs.unique_noise import spread_bits

@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.base import Deliveries, Delivery
-from oracle.audit.choice_laws import chosen
 from oracle.audit.distribution_checks import ladder_draws, ladder_laws, ladder_plainly, ladder_proved
 from oracle.audit.ensemble_checks import one_draw, plainly, proved
 from oracle.audit.findings import Check
 from oracle.audit.games.learners import LEARNERS
 from oracle.audit.games.plans import TARGETS, Target, small_plan
+from oracle.audit.laws.choices import chosen
+from oracle.audit.laws.noise import settled
 from oracle.audit.learner_checks import key_let_go
 from oracle.audit.live_checks import lawful
-from oracle.audit.noise_laws import settled
 from oracle.audit.randomness import Randomness
 from oracle.audit.runs.checks import beside_plain
 from oracle.audit.runs.trials import ask, stream, trained

@@ -10,12 +10,12 @@ import msgspec
 import numpy as np
 
 from oracle.accounting.ledger import AnswerPaid, LedgerEvent, MarginalsReleased
+from oracle.audit.laws.tables import judge
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.references.simulator import Simulator, Told
 from oracle.audit.references.tables import plain_replay
 from oracle.audit.runs.tables import Run, eager, play
 from oracle.audit.runs.unique_noise import spread_bits
-from oracle.audit.table_laws import judge
 from oracle.errors import DataError
 from oracle.planning.plan import Plan
 from oracle.planning.statistics.model import TablePlan

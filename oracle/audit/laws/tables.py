@@ -2,7 +2,7 @@
 
 Of whatever the ledger says it is known how likely it was, given all that came before: that an answer was paid for, its
 count, the marginals of the start. If noise, thresholds and order are the plan's and every draw is fresh, no bet on it
-gains (`oracle.audit.bets`), whatever was asked.
+gains (`oracle.audit.laws.bets`), whatever was asked.
 """
 
 import itertools
@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import AnswerPaid
-from oracle.audit.bets import Bets
 from oracle.audit.games.questions import log_below
+from oracle.audit.laws.bets import Bets
 from oracle.audit.randomness import Draws
 from oracle.audit.references.simulator import Simulator, Told
 from oracle.audit.runs.tables import Run

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from oracle.audit.bets import Bets, _bets_on
+from oracle.audit.laws.bets import Bets, _bets_on
 from oracle.audit.randomness import Draws, Randomness
 
 _COUNT = 400

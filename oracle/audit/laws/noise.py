@@ -3,7 +3,7 @@
 A run is played until sides are armed again in a phase that is not the first. Its state goes through a snapshot's bytes
 with one key after the other; then queries are asked, of which it is known how many points they reach past, and Stoppers
 of which it is known how many mediums they have counted. So it is also known how likely each answer is; a law that is
-another one, or words that are none of their own, lose to a bet (`oracle.audit.bets`).
+another one, or words that are none of their own, lose to a bet (`oracle.audit.laws.bets`).
 """
 
 import math
@@ -17,8 +17,8 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import SideRearmed
-from oracle.audit.bets import Bets
 from oracle.audit.due.exactness import below
+from oracle.audit.laws.bets import Bets
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.runs.checks import run_of
 from oracle.audit.runs.served import Served

@@ -2,7 +2,7 @@
 
 A predictor is trained on the same few rows under one key after the other. What it has chosen is read from its state;
 how likely that was follows from the rows and from what the plan pays, by weights that are whole numbers. A choice with
-another law loses to a bet (`oracle.audit.bets`), be it of less noise or of more.
+another law loses to a bet (`oracle.audit.laws.bets`), be it of less noise or of more.
 """
 
 import math
@@ -17,8 +17,8 @@ from msgspec import UNSET
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from oracle.audit.bets import Bets
 from oracle.audit.due.exactness import below
+from oracle.audit.laws.bets import Bets
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.references.choices import Run as Edges
 from oracle.audit.references.choices import cut_runs, side_runs

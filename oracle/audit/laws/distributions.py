@@ -1,7 +1,7 @@
 """Whether a distribution's comparisons have the noise that the plan says, judged by who knows the rows.
 
 A live predictor is asked, and each comparison is listened to: its outcome is as likely as the law says of the count
-that the auditor knows, and a value that is paid for stands in that law; or a bet on it gains (`oracle.audit.bets`).
+that the auditor knows, and a value that is paid for stands in that law; or a bet on it gains (`oracle.audit.laws.bets`).
 """
 
 from collections.abc import Iterator
@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.audit.bets import Bets
 from oracle.audit.games.questions import log_below
+from oracle.audit.laws.bets import Bets
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.runs.trials import ask
 from oracle.errors import DataError
