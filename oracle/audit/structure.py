@@ -19,7 +19,7 @@ from oracle.audit.games.plans import TARGETS, Target, small_plan
 from oracle.audit.laws.choices import chosen
 from oracle.audit.laws.noise import settled
 from oracle.audit.learner_checks import key_let_go
-from oracle.audit.live_checks import lawful
+from oracle.audit.live.checks import lawful
 from oracle.audit.randomness import Randomness
 from oracle.audit.runs.checks import beside_plain
 from oracle.audit.runs.trials import ask, stream, trained

@@ -1,9 +1,9 @@
-"""Checks of what answers in runs of all predictors, in each phase and behind each restart (`oracle.audit.live`)."""
+"""Checks of what answers in runs of all predictors, in each phase and behind each restart (`oracle.audit.live.mechanisms`)."""
 
 from itertools import pairwise
 from typing import Final
 
-from oracle.audit.live import Heard, heard
+from oracle.audit.live.mechanisms import Heard, heard
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.runs.checks import run_of
 from oracle.audit.runs.distributions import TYPES, uneven_distribution
