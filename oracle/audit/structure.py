@@ -21,9 +21,9 @@ from oracle.audit.laws.noise import settled
 from oracle.audit.learner_checks import key_let_go
 from oracle.audit.live.checks import lawful
 from oracle.audit.randomness import Randomness
+from oracle.audit.recording.sensitivity import sensitivity
 from oracle.audit.runs.checks import beside_plain
 from oracle.audit.runs.trials import ask, stream, trained
-from oracle.audit.sensitivity import sensitivity
 from oracle.audit.table_checks import judged, ledger_tells, paid_once, replayed
 from oracle.errors import StateError
 from oracle.planning.distribution.model import DistributionPlan

@@ -1,4 +1,4 @@
-"""Hears every use of noise, for a tape (see `oracle.audit.recording`).
+"""Hears every use of noise, for a tape (see `oracle.audit.recording.tape`).
 
 All is heard where bits become noise: where a table's edges are compared with bits, where noise is added, where a choice
 is made. So nothing that a mechanism does with its inputs before that is left out.
@@ -19,7 +19,7 @@ from oracle.predictors.ensemble import fitting
 from oracle.predictors.ensemble import predictor as ensemble
 
 if TYPE_CHECKING:
-    from oracle.audit.recording import Tape
+    from oracle.audit.recording.tape import Tape
 
 __all__ = ["Listener", "listening"]
 

@@ -1,4 +1,4 @@
-"""A run on D, and runs on its neighbours with the outputs of all mechanisms frozen (see `oracle.audit.recording`)."""
+"""A run on D, and runs on its neighbours with the outputs of all mechanisms frozen (see `oracle.audit.recording.tape`)."""
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import SideRearmed
-from oracle.audit.listening import Listener
-from oracle.audit.recording import Address, Change, Divergence, Tape
+from oracle.audit.recording.listening import Listener
+from oracle.audit.recording.tape import Address, Change, Divergence, Tape
 from oracle.errors import DataError
 from oracle.planning.ensemble.model import EnsemblePlan
 from oracle.planning.plan import BoxPlan, Plan

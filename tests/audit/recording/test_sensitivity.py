@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from oracle.audit.listening import listening
 from oracle.audit.randomness import Draws, Randomness
-from oracle.audit.recording import Divergence, Tape
-from oracle.audit.replays import Other, World, record, replay
+from oracle.audit.recording.listening import listening
+from oracle.audit.recording.replays import Other, World, record, replay
+from oracle.audit.recording.tape import Divergence, Tape
 from oracle.audit.runs.uneven import classical_run
 from oracle.audit.structure import run_check, structure_names
 from oracle.mechanisms.addresses import Addresses, Purpose

@@ -2,7 +2,7 @@
 
 A run on D is recorded, and replayed with all outputs of mechanisms frozen on neighbours of D: with a training row more
 or less, and, where queries are protected, with the query of a round taken away, put there, or exchanged
-(`oracle.audit.neighbours`). What may differ is said here, by the theorems of `oracle/accounting/PRIVACY.md`; no figure
+(`oracle.audit.recording.neighbours`). What may differ is said here, by the theorems of `oracle/accounting/PRIVACY.md`; no figure
 of it is taken from the code that is looked at.
 
 What this shows: on these data, with these outputs, every number that noise is compared with or added to differs by the
@@ -20,10 +20,10 @@ from typing import Final
 
 from msgspec import UNSET
 
-from oracle.audit.listening import listening
-from oracle.audit.neighbours import neighbours_of, worlds_of
 from oracle.audit.randomness import Draws, Randomness
-from oracle.audit.replays import Moved, Other, Recorded, Replayed, record, replay
+from oracle.audit.recording.listening import listening
+from oracle.audit.recording.neighbours import neighbours_of, worlds_of
+from oracle.audit.recording.replays import Moved, Other, Recorded, Replayed, record, replay
 from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.ensemble.model import EnsemblePlan
 from oracle.planning.plan import BoxPlan, Plan

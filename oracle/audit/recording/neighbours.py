@@ -1,4 +1,4 @@
-"""Data that let a record move inputs as far as any may, and their neighbours (see `oracle.audit.sensitivity`).
+"""Data that let a record move inputs as far as any may, and their neighbours (see `oracle.audit.recording.sensitivity`).
 
 Plans are uneven (`oracle.audit.runs.uneven`): sides are armed again often, and phases end after a hundred rounds.
 Queries are asked where points lie; each third round has none, so that one may be put there and answered anything.
@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from oracle.audit.randomness import Draws, Randomness
-from oracle.audit.recording import Address
+from oracle.audit.recording.replays import PARTS, Other, Recorded, World
+from oracle.audit.recording.tape import Address
 from oracle.audit.references.distributions import count_of, row_of
 from oracle.audit.references.values import numbers_of
-from oracle.audit.replays import PARTS, Other, Recorded, World
 from oracle.audit.runs.checks import run_of
 from oracle.audit.runs.distributions import TYPES, uneven_distribution
 from oracle.audit.runs.ensembles import random_rows, uneven_plan
