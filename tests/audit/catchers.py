@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 from oracle.audit.findings import Check, Finding
 from oracle.audit.games.cells import Cell, run_cell
 from oracle.audit.games.plans import TARGETS
-from oracle.audit.structure import run_check
+from oracle.audit.structure.checks import run_check
 from oracle.audit.timing import run_timing
 from tests.audit.mutants import planted
 from tests.audit.workclock import counted_work

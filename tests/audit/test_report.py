@@ -17,7 +17,7 @@ from oracle.audit.games.plans import TARGETS, small_plan
 from oracle.audit.page import page
 from oracle.audit.report import Scope, make_report
 from oracle.audit.runner import Job, Settings, run_jobs
-from oracle.audit.structure import structure_names
+from oracle.audit.structure.checks import structure_names
 from oracle.audit.words import LIMITS, meaning
 from oracle.cli.audit import own
 from oracle.cli.audit.reporting import print_report

@@ -1,4 +1,4 @@
-"""Checks that whole runs are those of plain re-implementations (see `oracle.audit.structure`)."""
+"""Checks that whole runs are those of plain re-implementations (see `oracle.audit.structure.checks`)."""
 
 from typing import Final
 

@@ -196,7 +196,7 @@ def _seed(text: str | None) -> str | None:
 def _jobs(games: int, daemon_games: int, epsilons: tuple[float, ...]) -> "list[Job]":
     from oracle.audit.games.cells import all_cells
     from oracle.audit.runner import daemon_job, game_job, structure_job, timing_job
-    from oracle.audit.structure import structure_names
+    from oracle.audit.structure.checks import structure_names
     from oracle.audit.timing import TIMINGS
 
     jobs = [structure_job(target, check) for target, check in structure_names()]

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from oracle.audit.ensemble_checks import differs
 from oracle.audit.games.cells import Cell, run_cell
 from oracle.audit.games.ensembles import ATTACKS
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.references.ensembles import Given
 from oracle.audit.references.keyed import discrete_laplace, logistic
 from oracle.audit.runs.ensembles import play, uneven_plan
+from oracle.audit.structure.ensembles import differs
 from oracle.mechanisms.noise.tables import sample
 from oracle.planning.planner import verify_plan
 

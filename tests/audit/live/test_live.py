@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from oracle.audit.structure import run_check, structure_names
+from oracle.audit.structure.checks import run_check, structure_names
 from oracle.mechanisms.choice import exponential, stripes
 from oracle.mechanisms.noise import tables
 from oracle.mechanisms.thresholds import paid, stopper

@@ -8,7 +8,7 @@ from oracle.audit.recording.listening import listening
 from oracle.audit.recording.replays import Other, World, record, replay
 from oracle.audit.recording.tape import Divergence, Tape
 from oracle.audit.runs.uneven import classical_run
-from oracle.audit.structure import run_check, structure_names
+from oracle.audit.structure.checks import run_check, structure_names
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.choice import stripes
 from oracle.mechanisms.keys import PhaseKey

@@ -13,7 +13,7 @@ from oracle.audit.references.learners import PlainBisection, PlainClassical
 from oracle.audit.references.stumps import PlainStumps
 from oracle.audit.runs.uneven import bisection_run, box_run, classical_run, stump_run
 from oracle.audit.runs.whole import Run, differs
-from oracle.audit.structure import run_check, structure_names
+from oracle.audit.structure.checks import run_check, structure_names
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.choice.exponential import choose
 from oracle.mechanisms.keys import PhaseKey

@@ -11,20 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.base import Deliveries, Delivery
-from oracle.audit.distribution_checks import ladder_draws, ladder_laws, ladder_plainly, ladder_proved
-from oracle.audit.ensemble_checks import one_draw, plainly, proved
 from oracle.audit.findings import Check
 from oracle.audit.games.learners import LEARNERS
 from oracle.audit.games.plans import TARGETS, Target, small_plan
 from oracle.audit.laws.choices import chosen
 from oracle.audit.laws.noise import settled
-from oracle.audit.learner_checks import key_let_go
 from oracle.audit.live.checks import lawful
 from oracle.audit.randomness import Randomness
 from oracle.audit.recording.sensitivity import sensitivity
 from oracle.audit.runs.checks import beside_plain
 from oracle.audit.runs.trials import ask, stream, trained
-from oracle.audit.table_checks import judged, ledger_tells, paid_once, replayed
+from oracle.audit.structure.distributions import ladder_draws, ladder_laws, ladder_plainly, ladder_proved
+from oracle.audit.structure.ensembles import one_draw, plainly, proved
+from oracle.audit.structure.learners import key_let_go
+from oracle.audit.structure.tables import judged, ledger_tells, paid_once, replayed
 from oracle.errors import StateError
 from oracle.planning.distribution.model import DistributionPlan
 from oracle.planning.plan import BoxPlan, Plan

@@ -1,4 +1,4 @@
-"""Checks of what the proofs for questions about a table assume (see `oracle.audit.structure`), on whole runs.
+"""Checks of what the proofs for questions about a table assume (see `oracle.audit.structure.checks`), on whole runs.
 
 Runs go from messages to replies and a ledger, over snapshots and restarts (`oracle.audit.runs.tables`), by the plan that
 stands in the state.
