@@ -16,7 +16,7 @@ from oracle.audit.crashes.daemons import play_daemon
 from oracle.audit.findings import Check, Finding
 from oracle.audit.games.cells import Cell, run_cell
 from oracle.audit.structure.checks import run_check
-from oracle.audit.timing import run_timing
+from oracle.audit.timing.checks import run_timing
 from oracle.errors import InputError, StorageError
 
 __all__ = [

@@ -6,9 +6,9 @@ from oracle.audit.findings import Check, Finding
 from oracle.audit.games.cells import Cell, run_cell
 from oracle.audit.games.plans import TARGETS
 from oracle.audit.structure.checks import run_check
-from oracle.audit.timing import run_timing
+from oracle.audit.timing.checks import run_timing
 from tests.audit.mutants import planted
-from tests.audit.workclock import counted_work
+from tests.audit.timing.workclock import counted_work
 
 __all__ = ["CATCHERS", "MISS", "Catcher", "catch", "caught", "play"]
 

@@ -197,7 +197,7 @@ def _jobs(games: int, daemon_games: int, epsilons: tuple[float, ...]) -> "list[J
     from oracle.audit.games.cells import all_cells
     from oracle.audit.runner import daemon_job, game_job, structure_job, timing_job
     from oracle.audit.structure.checks import structure_names
-    from oracle.audit.timing import TIMINGS
+    from oracle.audit.timing.checks import TIMINGS
 
     jobs = [structure_job(target, check) for target, check in structure_names()]
     jobs += [daemon_job(daemon_games)] if daemon_games else []

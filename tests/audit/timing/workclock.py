@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from oracle.audit import stopwatch
+from oracle.audit.timing import stopwatch
 from oracle.mechanisms.thresholds.paid import BetweenThresholds
 
 __all__ = ["counted_work"]

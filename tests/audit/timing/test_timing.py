@@ -10,10 +10,10 @@ import pytest
 
 from oracle.audit import runner, stopwatch
 from oracle.audit.findings import Check
-from oracle.audit.stopwatch import ALLOWED, PLANTED, Classes, Work, burn, measure
-from oracle.audit.timing import run_timing
+from oracle.audit.timing.checks import run_timing
+from oracle.audit.timing.stopwatch import ALLOWED, PLANTED, Classes, Work, burn, measure
 from tests.audit.mutants import planted
-from tests.audit.workclock import counted_work
+from tests.audit.timing.workclock import counted_work
 
 _SEED = bytes(range(16))
 _STEP = 10
