@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import optimize, special
 
-from oracle.audit.coins import cap, judge
+from oracle.audit.attacks.coins import cap, judge
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.reconstruction.decoders import Equations, least_squares, linear_program, predicted_share
 from oracle.audit.reconstruction.functions import Linear, summed, table_of

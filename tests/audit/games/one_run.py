@@ -2,7 +2,7 @@
 
 Each canary is a row of its own cell of a table of which `statistics` releases noisy counts, if its coin says so; its
 score is that count. jax-privacy works out a lower bound by Steinke, Nasr and Jagielski (2023, arXiv 2305.08846), and
-`oracle.audit.coins` another; the games are those of "reader of marginals", with a plan of the same noise. It is needed
+`oracle.audit.attacks.coins` another; the games are those of "reader of marginals", with a plan of the same noise. It is needed
 for nothing else, and has a virtual environment of its own:
 
     python -m venv build/audit/peers && build/audit/peers/bin/pip install jax-privacy==2.0.0
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import LedgerEvent, MarginalsReleased
-from oracle.audit.coins import judge
+from oracle.audit.attacks.coins import judge
 from oracle.audit.games.cells import Cell, arms_of
 from oracle.audit.games.sequence import play_out
 from oracle.audit.games.tables import marginal_plan

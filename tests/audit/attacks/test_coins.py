@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from oracle.audit.coins import cap, chance, coins_needed, judge, least_epsilon
+from oracle.audit.attacks.coins import cap, chance, coins_needed, judge, least_epsilon
 
 
 def test_the_bound_is_the_exact_tail_of_randomized_responses():

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oracle.audit.coins import judge
-from oracle.audit.majority import agreement_bound, correlations, majority
+from oracle.audit.attacks.coins import judge
+from oracle.audit.attacks.majority import agreement_bound, correlations, majority
+from oracle.audit.attacks.trace import draw_design, predicted_share, trace
 from oracle.audit.randomness import Draws, Randomness
-from oracle.audit.trace import draw_design, predicted_share, trace
 
 
 def _design(coins, questions, seed, *, pairs=True):

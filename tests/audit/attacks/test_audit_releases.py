@@ -123,7 +123,7 @@ def test_what_is_asked_follows_from_the_seed(audit):
 
 def test_the_program_of_the_docs_answers(audit, tmp_path):
     """As it stands there, with its noise of a half: of few questions nothing can be proved."""
-    page = (Path(__file__).parents[2] / "docs" / "how-to" / "replay-and-audit.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "replay-and-audit.md").read_text(encoding="utf-8")
     program = tmp_path / "mechanism.py"
     program.write_text(page.partition("```python\n")[2].partition("```")[0], encoding="utf-8")
     asked = ("--coins", 40, "--questions", 1000, "--epsilon", 1, "--seed", "2" * 32)
