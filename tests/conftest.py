@@ -20,7 +20,7 @@ _HERE: Final = Path(__file__).parent
 
 SLOW: Final = (
     "accounting/test_theorem_b_prime.py::test_a_choice_before_is_paid_by_its_rho",
-    "audit/test_audit_command.py",
+    "audit/report/test_audit_command.py",
     "audit/crashes/test_daemons.py",
     "audit/games/test_games.py",
     "audit/test_mutants.py",

@@ -28,7 +28,7 @@ from oracle.receipts.keys import signing_key
 __all__ = ["app"]
 
 if TYPE_CHECKING:
-    from oracle.audit.report import Report
+    from oracle.audit.report.contents import Report
     from oracle.audit.runner import Job
 
 _LEAST: Final = 64

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from msgspec import UNSET
 
-from oracle.audit.report import Report
+from oracle.audit.report.contents import Report
 from oracle.errors import RefusedError
 from oracle.planning.plan import Plan
 from oracle.planning.promise import promise_of

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from oracle.audit import software
 from oracle.audit.findings import Check, Finding, near, near_predictors, outcome, refuted, untold, verdict
-from oracle.audit.page import page
-from oracle.audit.report import Report, Scope, make_report
+from oracle.audit.report.contents import Report, Scope, make_report
+from oracle.audit.report.page import page
 from oracle.audit.runner import Settings
 from oracle.cli.main import app
 from oracle.errors import InputError

@@ -21,8 +21,8 @@ from oracle.audit.findings import (
     untold,
     verdict,
 )
-from oracle.audit.score import score_in_words
-from oracle.audit.words import LIMITS, meaning
+from oracle.audit.report.score import score_in_words
+from oracle.audit.report.words import LIMITS, meaning
 
 if TYPE_CHECKING:
     from oracle.audit.runner import Settings

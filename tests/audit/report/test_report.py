@@ -12,13 +12,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from oracle.audit.findings import Check
-from oracle.audit.forms import filled_in
 from oracle.audit.games.plans import TARGETS, small_plan
-from oracle.audit.page import page
-from oracle.audit.report import Scope, make_report
+from oracle.audit.report.contents import Scope, make_report
+from oracle.audit.report.forms import filled_in
+from oracle.audit.report.page import page
+from oracle.audit.report.words import LIMITS, meaning
 from oracle.audit.runner import Job, Settings, run_jobs
 from oracle.audit.structure.checks import structure_names
-from oracle.audit.words import LIMITS, meaning
 from oracle.cli.audit import own
 from oracle.cli.audit.reporting import print_report
 from oracle.cli.audit.scope import toys_scope
@@ -28,7 +28,7 @@ from oracle.planning.kinds import KINDS
 from oracle.planning.model import Feature
 from oracle.planning.plan import Plan
 from oracle.planning.planner import plan_sufficient
-from tests.audit.test_audit_command import finding, report
+from tests.audit.report.test_audit_command import finding, report
 from tests.support.browser import _TOO_PALE, chromium
 
 _SETTINGS = Settings(version="1", software="ab", seed="00", miss=0.0, jobs=())
@@ -95,7 +95,7 @@ def test_page_json_and_terminal_have_the_same_words():
 
 
 def test_each_check_has_a_plain_sentence():
-    """Of structure each one its own (say a new one in `oracle.audit.words`); any other is said by its name."""
+    """Of structure each one its own (say a new one in `oracle.audit.report.words`); any other is said by its name."""
     names = {name for _, name in structure_names()}
     said = {name: meaning(check(name=name)).finds for name in names}
     assert {name for name, finds in said.items() if name in finds} == set()

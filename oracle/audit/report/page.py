@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import Final
 
 from oracle.audit.findings import NEAR, Check, Finding, limit_text, verdict
-from oracle.audit.report import Report
-from oracle.audit.words import GLOSSARY
+from oracle.audit.report.contents import Report
+from oracle.audit.report.words import GLOSSARY
 from oracle.evaluation.document import PLOT_WIDTH, document, table
 
 __all__ = ["chance", "made", "page"]
