@@ -23,7 +23,7 @@ SLOW: Final = (
     "audit/report/test_audit_command.py",
     "audit/crashes/test_daemons.py",
     "audit/games/test_games.py",
-    "audit/test_mutants.py",
+    "audit/planted/test_mutants.py",
     "benchmarks",
     "cli/test_budget.py::test_two_at_once_do_not_pass_it_together",
     "cli/test_evaluate.py",

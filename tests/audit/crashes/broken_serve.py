@@ -1,7 +1,7 @@
 """`perpetua serve`, broken on purpose."""
 
 from oracle.audit.crashes.daemons import serve
-from tests.audit.mutants import planted
+from tests.audit.planted.mutants import planted
 
 __all__ = ["serve_drawn_again"]
 

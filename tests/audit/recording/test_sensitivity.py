@@ -17,7 +17,7 @@ from oracle.mechanisms.thresholds import paid
 from oracle.mechanisms.thresholds.paid import BetweenThresholds
 from oracle.mechanisms.thresholds.stopper import Stopper
 from oracle.predictors.ensemble import control
-from tests.audit.catchers import CATCHERS
+from tests.audit.planted.catchers import CATCHERS
 
 SEED = bytes(range(48, 64))
 _MOVES = "one record moves inputs as declared"

@@ -14,7 +14,7 @@ from oracle.audit.report.page import page
 from oracle.audit.runner import Settings
 from oracle.cli.main import app
 from oracle.errors import InputError
-from tests.audit.mutants import planted
+from tests.audit.planted.mutants import planted
 
 _PARTS = ("--only", "structure|classical box, one side|a", "--only", "boxes, one side|twins|4")
 _QUICK = ("audit", *_PARTS, "--games", "64", "--workers", "1")

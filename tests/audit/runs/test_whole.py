@@ -17,7 +17,7 @@ from oracle.audit.structure.checks import run_check, structure_names
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.choice.exponential import choose
 from oracle.mechanisms.keys import PhaseKey
-from tests.audit.catchers import CATCHERS
+from tests.audit.planted.catchers import CATCHERS
 from tests.predictors.plans import planned
 
 SEED = bytes(range(64, 80))

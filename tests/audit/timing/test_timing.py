@@ -12,7 +12,7 @@ from oracle.audit import runner, stopwatch
 from oracle.audit.findings import Check
 from oracle.audit.timing.checks import run_timing
 from oracle.audit.timing.stopwatch import ALLOWED, PLANTED, Classes, Work, burn, measure
-from tests.audit.mutants import planted
+from tests.audit.planted.mutants import planted
 from tests.audit.timing.workclock import counted_work
 
 _SEED = bytes(range(16))

@@ -7,7 +7,7 @@ from oracle.audit.games.cells import Cell, run_cell
 from oracle.audit.games.plans import TARGETS
 from oracle.audit.structure.checks import run_check
 from oracle.audit.timing.checks import run_timing
-from tests.audit.mutants import planted
+from tests.audit.planted.mutants import planted
 from tests.audit.timing.workclock import counted_work
 
 __all__ = ["CATCHERS", "MISS", "Catcher", "catch", "caught", "play"]

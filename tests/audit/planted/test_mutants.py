@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.audit.catchers import CATCHERS, Catcher, catch, caught, play
-from tests.audit.mutants import MUTANTS
+from tests.audit.planted.catchers import CATCHERS, Catcher, catch, caught, play
+from tests.audit.planted.mutants import MUTANTS
 
 _ALL = sorted({catcher for catchers in CATCHERS.values() for catcher in catchers})
 

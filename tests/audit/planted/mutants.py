@@ -29,11 +29,11 @@ from oracle.predictors import classical, rectangles, sides
 from oracle.predictors.bisection import predictor, window
 from oracle.predictors.bisection.trainer import BisectionTrainer
 from oracle.runtime.shard import Outcome, Shard
-from tests.audit.mutants_of_distributions import MUTANTS_OF_DISTRIBUTIONS
-from tests.audit.mutants_of_ensembles import MUTANTS_OF_ENSEMBLES
-from tests.audit.mutants_of_noise import MUTANTS_OF_NOISE
-from tests.audit.mutants_of_questions import MUTANTS_OF_QUESTIONS
-from tests.audit.mutants_of_tables import MUTANTS_OF_TABLES
+from tests.audit.planted.distributions import MUTANTS_OF_DISTRIBUTIONS
+from tests.audit.planted.ensembles import MUTANTS_OF_ENSEMBLES
+from tests.audit.planted.noise import MUTANTS_OF_NOISE
+from tests.audit.planted.questions import MUTANTS_OF_QUESTIONS
+from tests.audit.planted.tables import MUTANTS_OF_TABLES
 
 __all__ = ["MUTANTS", "planted"]
 
