@@ -1,7 +1,7 @@
 """What the rows of a table pay for, worked out a second time: from rows, key and plan, question by question.
 
 Written from PRIVACY.md, Theorems 17 to 19 and 22. All but the rows is public, and a simulator plays it
-(`oracle.audit.references.simulator`); it asks what is here instead of the ledger. Then the ledger must say the same.
+(`simulator.py`); it asks what is here instead of the ledger. Then the ledger must say the same.
 """
 
 import math
@@ -11,10 +11,10 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
+from connectors.base import Delivery
 from oracle.accounting.ledger import AnswerPaid, LedgerEvent, MarginalsReleased
 from oracle.audit.references.keyed import Keyed, discrete_laplace, geometric, gumbel, logistic
 from oracle.audit.references.simulator import Simulator, Told
-from oracle.audit.runs.tables import Run
 from oracle.mechanisms.addresses import Purpose
 from oracle.planning.statistics.model import SparseVectorPlan, StatisticsPlan, TablePlan
 from oracle.predictors.statistics.public import Asked, PaidAnswer
@@ -77,19 +77,23 @@ def _marginals(plan: TablePlan, genesis: Keyed, cells: NDArray[np.int64]) -> lis
     return [MarginalsReleased(round=0, counts=tuple(parts))]
 
 
-def plain_replay(run: Run, secret: bytes) -> tuple[Sequence[bytes], Sequence[LedgerEvent], Sequence[tuple[int, int]]]:
+def plain_replay(
+    plan: TablePlan, cells: NDArray[np.int64], deliveries: Sequence[Delivery], secret: bytes
+) -> tuple[Sequence[bytes], Sequence[LedgerEvent], Sequence[tuple[int, int]]]:
     """Return the replies to a run's messages, what the ledger says of them, and the words that were drawn.
 
     Args:
-        run: Whose plan, rows and messages.
+        plan: As it stands in the state folder.
+        cells: int64[n, A], the rows.
+        deliveries: The messages.
         secret: The genesis key.
     """
     genesis = Keyed(secret)
-    start = _marginals(run.plan, genesis, run.cells)
+    start = _marginals(plan, genesis, cells)
     keyed = genesis.ratchet()
-    rows = _PlainRows(run.plan, keyed, run.cells)
+    rows = _PlainRows(plan, keyed, cells)
     told = Told([])
     told.start = np.array([count for event in start for part in event.counts for count in part], dtype=np.int64)
     told.paid = rows.paid
-    replies = Simulator(run.plan, told, rows, keyed.hash).answer(run.deliveries)
+    replies = Simulator(plan, told, rows, keyed.hash).answer(deliveries)
     return replies, [*start, *rows.paid.values()], keyed.drawn

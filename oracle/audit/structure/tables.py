@@ -1,6 +1,6 @@
-"""Checks of what the proofs for questions about a table assume (see `oracle.audit.structure.checks`), on whole runs.
+"""Checks of what the proofs for questions about a table assume, on whole runs.
 
-Runs go from messages to replies and a ledger, over snapshots and restarts (`oracle.audit.runs.tables`), by the plan that
+Runs go from messages to replies and a ledger, over snapshots and restarts (`runs/tables.py`), by the plan that
 stands in the state.
 """
 
@@ -56,7 +56,7 @@ def replayed(plan: Plan, randomness: Randomness) -> Seen:
     """
     paid, drawn = 0, list[tuple[int, int]]()
     for number, run in enumerate(_runs(plan, randomness, _FEW)):
-        replies, events, words = plain_replay(run, randomness.secret(number))
+        replies, events, words = plain_replay(run.plan, run.cells, run.deliveries, randomness.secret(number))
         said = [msgspec.json.decode(line, type=LedgerEvent) for line in run.ledger]
         if [event for event in said if isinstance(event, AnswerPaid | MarginalsReleased)] != events:
             return False, f"run {number}: what is released of the rows is not what a plain re-implementation says"
