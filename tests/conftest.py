@@ -20,10 +20,10 @@ _HERE: Final = Path(__file__).parent
 
 SLOW: Final = (
     "accounting/test_theorem_b_prime.py::test_a_choice_before_is_paid_by_its_rho",
-    "audit/report/test_audit_command.py",
     "audit/crashes/test_daemons.py",
     "audit/games/test_games.py",
     "audit/planted/test_mutants.py",
+    "audit/report/test_audit_command.py",
     "benchmarks",
     "cli/test_budget.py::test_two_at_once_do_not_pass_it_together",
     "cli/test_evaluate.py",

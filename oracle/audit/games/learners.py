@@ -2,7 +2,7 @@
 
 What both release, a hypothesis, may be known to everyone (`ClassicalTrainer`, `Bisection.hypothesis`), so the adversary
 reads it instead of asking many queries. The hidden record is a training row, or of an ensemble a query; queries of the
-classical learner leave nothing behind (`oracle.audit.structure.learners`), and those of OnlineBisection are not protected.
+classical learner leave nothing behind (`oracle.audit.structure`), and those of OnlineBisection are not protected.
 """
 
 import math

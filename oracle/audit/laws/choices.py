@@ -2,7 +2,7 @@
 
 A predictor is trained on the same few rows under one key after the other. What it has chosen is read from its state;
 how likely that was follows from the rows and from what the plan pays, by weights that are whole numbers. A choice with
-another law loses to a bet (`oracle.audit.laws.bets`), be it of less noise or of more.
+another law loses to a bet (`bets.py`), be it of less noise or of more.
 """
 
 import math

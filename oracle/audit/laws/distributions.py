@@ -1,7 +1,7 @@
 """Whether a distribution's comparisons have the noise that the plan says, judged by who knows the rows.
 
 A live predictor is asked, and each comparison is listened to: its outcome is as likely as the law says of the count
-that the auditor knows, and a value that is paid for stands in that law; or a bet on it gains (`oracle.audit.laws.bets`).
+that the auditor knows, and a value that is paid for stands in that law; or a bet on it gains (`bets.py`).
 """
 
 from collections.abc import Iterator

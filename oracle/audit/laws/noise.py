@@ -3,7 +3,7 @@
 A run is played until sides are armed again in a phase that is not the first. Its state goes through a snapshot's bytes
 with one key after the other; then queries are asked, of which it is known how many points they reach past, and Stoppers
 of which it is known how many mediums they have counted. So it is also known how likely each answer is; a law that is
-another one, or words that are none of their own, lose to a bet (`oracle.audit.laws.bets`).
+another one, or words that are none of their own, lose to a bet (`bets.py`).
 """
 
 import math

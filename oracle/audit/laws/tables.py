@@ -2,7 +2,7 @@
 
 Of whatever the ledger says it is known how likely it was, given all that came before: that an answer was paid for, its
 count, the marginals of the start. If noise, thresholds and order are the plan's and every draw is fresh, no bet on it
-gains (`oracle.audit.laws.bets`), whatever was asked.
+gains (`bets.py`), whatever was asked.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""Checks of what answers in runs of all predictors, in each phase and behind each restart (`oracle.audit.live.mechanisms`)."""
+"""Checks of what answers in runs of all predictors, in each phase and behind each restart."""
 
 from itertools import pairwise
 from typing import Final

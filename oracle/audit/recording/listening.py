@@ -1,4 +1,4 @@
-"""Hears every use of noise, for a tape (see `oracle.audit.recording.tape`).
+"""Hears every use of noise, for a tape (see `tape.py`).
 
 All is heard where bits become noise: where a table's edges are compared with bits, where noise is added, where a choice
 is made. So nothing that a mechanism does with its inputs before that is left out.

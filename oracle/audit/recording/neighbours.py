@@ -1,4 +1,4 @@
-"""Data that let a record move inputs as far as any may, and their neighbours (see `oracle.audit.recording.sensitivity`).
+"""Data that let a record move inputs as far as any may, and their neighbours (see `sensitivity.py`).
 
 Plans are uneven (`oracle.audit.runs.uneven`): sides are armed again often, and phases end after a hundred rounds.
 Queries are asked where points lie; each third round has none, so that one may be put there and answered anything.

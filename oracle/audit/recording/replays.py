@@ -1,4 +1,4 @@
-"""A run on D, and runs on its neighbours with the outputs of all mechanisms frozen (see `oracle.audit.recording.tape`)."""
+"""A run on D, and runs on its neighbours with the outputs of all mechanisms frozen (see `tape.py`)."""
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise

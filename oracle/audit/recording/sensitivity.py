@@ -2,7 +2,7 @@
 
 A run on D is recorded, and replayed with all outputs of mechanisms frozen on neighbours of D: with a training row more
 or less, and, where queries are protected, with the query of a round taken away, put there, or exchanged
-(`oracle.audit.recording.neighbours`). What may differ is said here, by the theorems of `oracle/accounting/PRIVACY.md`; no figure
+(`neighbours.py`). What may differ is said here, by the theorems of `oracle/accounting/PRIVACY.md`; no figure
 of it is taken from the code that is looked at.
 
 What this shows: on these data, with these outputs, every number that noise is compared with or added to differs by the

@@ -1,4 +1,4 @@
-"""Plain re-implementations of boxes and stumps in profile `paper`: where they differ from `box_reference`.
+"""Plain re-implementations of boxes and stumps in profile `paper`: where they differ from `boxes.py` and `stumps.py`.
 
 Written from Stemmer (2024), Algorithms 1, 2 and 7, and PRIVACY.md, section 9. Noise is Laplace's, rounded down; slices
 have noisy sizes; a Stopper's threshold has no noise, and it is asked before a phase's first query too.

@@ -1,4 +1,4 @@
-"""Checks of what the proof for distributions assumes (see `oracle.audit.structure.checks`; PRIVACY.md, Theorem 30)."""
+"""Checks of what the proof for distributions assumes (PRIVACY.md, Theorem 30)."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Checks of what the proofs for ensembles assume (see `oracle.audit.structure.checks`; PRIVACY.md, Theorem 29)."""
+"""Checks of what the proofs for ensembles assume (PRIVACY.md, Theorem 29)."""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Checks of what the proofs for predictors without armed sides assume (see `oracle.audit.structure.checks`)."""
+"""Checks of what the proofs for predictors without armed sides assume."""
 
 from oracle.audit.randomness import Randomness
 from oracle.audit.runs.trials import trained

@@ -1,7 +1,7 @@
 """Checks that an answer's time is independent of private data: one query to states that answer it differently.
 
 The query's bytes are always the same; what differs is which side decides it, and which label it gets, by the training
-rows alone. Processor time of the whole way from message to reply is taken (`oracle.audit.timing.stopwatch`). The check passes
+rows alone. Processor time of the whole way from message to reply is taken (`stopwatch.py`). The check passes
 only if 1 % more work, planted in the same run, was seen, and every class is shown to differ by less than 1 %.
 """
 

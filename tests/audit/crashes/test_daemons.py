@@ -1,6 +1,6 @@
 """Games through real daemons that are killed: the real one keeps its noise, a broken one is found out."""
 
-from oracle.audit.crashes import daemons as crash
+from oracle.audit.crashes import daemons
 from oracle.audit.crashes.daemons import Played, play_daemon, play_game, serve
 from oracle.audit.findings import Check, Finding
 from oracle.audit.games.game import Game
@@ -18,10 +18,10 @@ def test_games_through_daemons_are_counted(tmp_path, monkeypatch):
     """
 
     def play(folder, _serve, plan, secret, *, present):
-        return Played(hammer(Game(plan, secret, present=present), crash._depth(plan), 240), folder.name != "3-1", 1)
+        return Played(hammer(Game(plan, secret, present=present), daemons._depth(plan), 240), folder.name != "3-1", 1)
 
-    monkeypatch.setattr(crash, "play_game", play)
-    finding, check = crash.play_daemon(tmp_path, bytes(16), 1e-2, games=300, beside=2)
+    monkeypatch.setattr(daemons, "play_game", play)
+    finding, check = daemons.play_daemon(tmp_path, bytes(16), 1e-2, games=300, beside=2)
     assert isinstance(finding, Finding)
     assert isinstance(check, Check)
     assert finding.games == 300

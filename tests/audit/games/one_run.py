@@ -2,8 +2,8 @@
 
 Each canary is a row of its own cell of a table of which `statistics` releases noisy counts, if its coin says so; its
 score is that count. jax-privacy works out a lower bound by Steinke, Nasr and Jagielski (2023, arXiv 2305.08846), and
-`oracle.audit.attacks.coins` another; the games are those of "reader of marginals", with a plan of the same noise. It is needed
-for nothing else, and has a virtual environment of its own:
+`oracle.audit.attacks.coins` another; the games are those of "reader of marginals", with a plan of the same noise. It is
+needed for nothing else, and has a virtual environment of its own:
 
     python -m venv build/audit/peers && build/audit/peers/bin/pip install jax-privacy==2.0.0
     python -m tests.audit.games.one_run build/audit/peers/bin/python

@@ -8,7 +8,7 @@ import pytest
 
 from oracle.accounting.accountant import delta_at
 from oracle.audit.findings import NEAR
-from oracle.audit.games import game as games
+from oracle.audit.games import game
 from oracle.audit.games.adversaries import ADVERSARIES
 from oracle.audit.games.cells import Cell, all_cells, run_cell
 from oracle.audit.games.game import Game
@@ -108,7 +108,7 @@ def test_a_side_with_next_to_no_noise_is_found_where_it_is(monkeypatch, phase, a
         return new_trainer(msgspec.structs.replace(plan, phases=tuple(phases)), secret)
 
     cell = Cell("predictor", TARGETS[0].name, adversary, 1.0, 0.01, 400)
-    monkeypatch.setattr(games, "new_trainer", quiet)
+    monkeypatch.setattr(game, "new_trainer", quiet)
     found = run_cell(cell, SEED, 1e-4, limit=False)
     assert found.refutes
     assert found.games < 200

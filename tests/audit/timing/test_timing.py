@@ -8,8 +8,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from oracle.audit import runner, stopwatch
+from oracle.audit import runner
 from oracle.audit.findings import Check
+from oracle.audit.timing import stopwatch
 from oracle.audit.timing.checks import run_timing
 from oracle.audit.timing.stopwatch import ALLOWED, PLANTED, Classes, Work, burn, measure
 from tests.audit.planted.mutants import planted
