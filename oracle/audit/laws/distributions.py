@@ -7,6 +7,7 @@ that the auditor knows, and a value that is paid for stands in that law; or a be
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,11 +60,8 @@ def _listened() -> Iterator[list[Compared]]:
         found.append(Compared(float(key), threshold, words.reshape(1, 2).copy(), outcome))
         return outcome
 
-    Distribution.compare = compare  # type: ignore[method-assign]  # for as long as this lasts
-    try:
+    with patch.object(Distribution, "compare", compare):
         yield found
-    finally:
-        Distribution.compare = real  # type: ignore[method-assign]
 
 
 def live_comparisons(plan: DistributionPlan, randomness: Randomness, number: int) -> tuple[Floats, list[Compared]]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, Final
+from unittest.mock import patch
 
 import mpmath
 import numpy as np
@@ -97,16 +98,6 @@ def _exact_bits(live: Callable[..., laws.NoiseLaw], law: Any, scale: float) -> b
     return True
 
 
-@contextmanager
-def _replaced(owner: Any, name: str, new: Any) -> Iterator[None]:  # noqa: ANN401 -- a class or a module
-    old = owner.__dict__[name]
-    setattr(owner, name, new)
-    try:
-        yield
-    finally:
-        setattr(owner, name, old)
-
-
 def _depths(one: BetweenThresholds, *_: Any) -> Mechanism:  # noqa: ANN401 -- what it is asked
     return ("depths", one.law, one.scale, one.low, one.high, one.points)
 
@@ -139,20 +130,20 @@ def heard() -> Iterator[Heard]:
     }
     with ExitStack() as replaced:
         for (owner, name), method in named.items():
-            replaced.enter_context(_replaced(owner, name, _listened(found, owner.__dict__[name], method)))
+            replaced.enter_context(patch.object(owner, name, _listened(found, owner.__dict__[name], method)))
         modules = [module for name, module in sys.modules.items() if name.startswith("oracle.")]
         for function, called in drawn.items():
             new = _overheard(found, function, called)
             for module in modules:
                 for name in [name for name, one in vars(module).items() if one is function]:
-                    replaced.enter_context(_replaced(module, name, new))
+                    replaced.enter_context(patch.object(module, name, new))
         real = PhasedPredictor._enter  # noqa: SLF001 -- what is heard is of the phase that was entered last
 
         def enter(self: Any, key: Any, phase: int) -> None:  # noqa: ANN401 -- as `_enter`
             found.enter(phase)
             real(self, key, phase)
 
-        replaced.enter_context(_replaced(PhasedPredictor, "_enter", enter))
+        replaced.enter_context(patch.object(PhasedPredictor, "_enter", enter))
         yield found
 
 

@@ -6,9 +6,10 @@ is made. So nothing that a mechanism does with its inputs before that is left ou
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,12 +171,7 @@ def _remembering(real: Callable[..., Any]) -> Callable[..., Any]:
 def listening() -> Iterator[Listener]:
     """Let tapes hear all uses of noise; when it ends the real things are back."""
     listener = Listener()
-    patches = list(listener.patches())
-    real = [(where, name, vars(where)[name]) for where, name, _ in patches]
-    try:
-        for where, name, heard in patches:
-            setattr(where, name, heard)
+    with ExitStack() as replaced:
+        for where, name, heard in list(listener.patches()):
+            replaced.enter_context(patch.object(where, name, heard))
         yield listener
-    finally:
-        for where, name, was in real:
-            setattr(where, name, was)

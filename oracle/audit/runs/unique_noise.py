@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import product
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,11 +42,8 @@ def recorded() -> Iterator[list[Words]]:
         words.append(mine)
         return drawn
 
-    Addresses.words = listened  # type: ignore[method-assign]  # for as long as this lasts
-    try:
+    with patch.object(Addresses, "words", listened):
         yield words
-    finally:
-        Addresses.words = real  # type: ignore[method-assign]
 
 
 def all_drawn(expected: Sequence[tuple[int, int]], words: Sequence[Words]) -> bool:
