@@ -22,7 +22,7 @@ from oracle.audit.laws.bets import Bets
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.references.choices import Run as Edges
 from oracle.audit.references.choices import cut_runs, side_runs
-from oracle.audit.references.learners import PlainClassical
+from oracle.audit.references.classical import PlainClassical
 from oracle.audit.references.values import mirrored, place_of
 from oracle.audit.runs.checks import run_of
 from oracle.audit.runs.ensembles import random_rows, uneven_plan

@@ -13,8 +13,9 @@ from typing import Any, Final, Literal
 from msgspec import UNSET
 
 from oracle.audit.randomness import Draws
+from oracle.audit.references.bisection import PlainBisection
 from oracle.audit.references.boxes import PlainBoxes
-from oracle.audit.references.learners import PlainBisection, PlainClassical
+from oracle.audit.references.classical import PlainClassical
 from oracle.audit.references.stumps import PlainStumps
 from oracle.audit.references.values import Value
 from oracle.audit.runs.whole import Run

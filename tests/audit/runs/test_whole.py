@@ -7,9 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from oracle.audit.randomness import Draws, Randomness
+from oracle.audit.references.bisection import PlainBisection
 from oracle.audit.references.boxes import PlainBoxes
+from oracle.audit.references.classical import PlainClassical
 from oracle.audit.references.keyed import Keyed, choose_level
-from oracle.audit.references.learners import PlainBisection, PlainClassical
 from oracle.audit.references.stumps import PlainStumps
 from oracle.audit.runs.uneven import bisection_run, box_run, classical_run, stump_run
 from oracle.audit.runs.whole import Run, differs

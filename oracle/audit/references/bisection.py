@@ -1,4 +1,4 @@
-"""Plain re-implementations of what has no armed sides: classical learners and OnlineBisection, round by round.
+"""A plain re-implementation of OnlineBisection, round by round.
 
 Written from PRIVACY.md, Theorem 12, and Choromanski, Rostamizadeh and Syed (2015), Algorithms 1 and 2.
 """
@@ -11,15 +11,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PhaseStarted, PlanEnded
-from oracle.audit.references.choices import choose_edge, cut_runs, side_runs
-from oracle.audit.references.keyed import Keyed
-from oracle.audit.references.values import Value, mirrored, numbers_of, place_of, value_at
+from oracle.accounting.ledger import PhaseStarted
+from oracle.audit.references.phased import Phased, Row
+from oracle.audit.references.values import numbers_of
 from oracle.mechanisms.addresses import Purpose
 from oracle.planning.bisection.model import BisectionPlan
-from oracle.planning.classical.model import ClassicalPlan
 
-__all__ = ["PlainBisection", "PlainClassical"]
+__all__ = ["PlainBisection"]
 
 _UNIT: Final = 1 << 30
 """A row's values are rounded to parts of 1."""
@@ -30,149 +28,10 @@ _REACH: Final = {"laplace": 40.0, "gaussian": 8.0}
 _LONGEST, _PART = 256, 8
 """Queries of a block of the `efficient` profile: a part of those before it, up to so many."""
 
-Row = Sequence[Value]
 Floats = NDArray[np.float64]
 
 
-class _Phased:
-    """What both have in common.
-
-    Attributes:
-        events: What the ledger must say.
-        round: Rounds so far.
-        tag: The running tag, 128 bits.
-        margin: None: no points are counted.
-    """
-
-    margin: int | None = None
-
-    def __init__(self, plan: ClassicalPlan | BisectionPlan, secret: bytes) -> None:
-        self._phases = plan.phases
-        self._features = plan.features
-        self._keyed = Keyed(secret)
-        self.events: list[LedgerEvent] = []
-        self.round = self.tag = self._phase = self._phase_round = 0
-
-    @property
-    def drawn(self) -> list[tuple[int, int]]:
-        """All words that were drawn."""
-        return self._keyed.drawn
-
-    def _begin(self, started: PhaseStarted) -> None:
-        self._keyed = self._keyed.ratchet()
-        self._phase += 1
-        self._phase_round = 0
-        self.events.append(started)
-
-    def _took(self, hashed: int | None) -> bool:
-        """Count a round; return whether its phase is over."""
-        self.tag ^= self._keyed.tag(self._phase_round, hashed)
-        self.round += 1
-        self._phase_round += 1
-        over = self._phase_round == self._phases[self._phase - 1].rounds
-        if over:
-            self.events.append(PhaseEnded(round=self.round, phase=self._phase, rearms=0))
-            if self._phase == len(self._phases):
-                self.events.append(PlanEnded(round=self.round))
-        return over
-
-    def _hash(self, query: Row | None) -> int | None:
-        return None if query is None else self._keyed.hash(numbers_of(self._features, query))
-
-
-class PlainClassical(_Phased):
-    """A box or a stump that is chosen once.
-
-    Args:
-        plan: The plan.
-        secret: The genesis key.
-        rows: As many as the plan declares.
-        labels: Their labels.
-
-    Attributes:
-        shown: The one side that each row was shown to, by its number; of a box, under `faces`.
-    """
-
-    shown: Mapping[int, int] = {}
-
-    def __init__(self, plan: ClassicalPlan, secret: bytes, rows: Sequence[Row], labels: Sequence[bool]) -> None:
-        super().__init__(plan, secret)
-        self._plan = plan
-        names = [feature.name for feature in plan.features]
-        split = [side.rsplit(":", 1) for side in plan.sides]
-        self._sides = [(names.index(name), end == "lower") for name, end in split]
-        self._bounds = [[-math.inf, math.inf] for _ in names]
-        learned = [numbers_of(plan.features, row) for row in rows]
-        if plan.concept == "stump":  # losses rise by 0 or 1, so the one choice costs e
-            runs = [
-                run
-                for side in range(len(self._sides))
-                for run in cut_runs(
-                    side, [(self._place(row, side), label) for row, label in zip(learned, labels, strict=True)]
-                )
-            ]
-            self._bound(*choose_edge(self._keyed, 0, plan.epsilon, runs))
-        else:  # losses change by -1, 0 or 1, so each choice that sees a row costs 2 e
-            whole = plan.slicing == "whole"
-            positive = [(number, row) for number, row in enumerate(learned) if labels[number]]
-            shown = self.shown = {} if whole else {number: self._shown(number, row) for number, row in positive}
-            rate = plan.epsilon / (2.0 * (len(self._sides) if whole else 1))
-            for side in range(len(self._sides)):
-                mine = [self._place(row, side) for number, row in positive if whole or shown[number] == side]
-                self._bound(side, choose_edge(self._keyed, side, rate, side_runs(mine, plan.rank))[1])
-        phase = plan.phases[0]
-        self._begin(
-            PhaseStarted(
-                round=0,
-                phase=1,
-                rounds=phase.rounds,
-                epsilon=plan.epsilon,
-                delta=phase.delta,
-                delta_spent=plan.declared * phase.delta,
-            )
-        )
-
-    def _place(self, row: Sequence[float], side: int) -> int:
-        column, lower = self._sides[side]
-        return place_of(row[column]) if lower else mirrored(place_of(row[column]))
-
-    def _shown(self, number: int, row: Sequence[float]) -> int:
-        """Return the side that a row is shown to under `faces`."""
-        first, second = self._keyed.halves(Purpose.COIN, number, 0, self._keyed.hash(row))
-        outward = []
-        for column, lower in self._sides:
-            low, high = self._plan.features[column].bounds or (-1.0, 1.0)
-            score = (row[column] - (low + high) / 2.0) / ((high - low) / 2.0)
-            outward.append(0.0 - score if lower else score)
-        most = max(outward)
-        near = [side for side, score in enumerate(outward) if score >= most - 0.1 * abs(most)]
-        if Fraction(first, 1 << 64) < Fraction(self._plan.coin):
-            near = list(range(len(outward)))
-        return near[((second >> 32) * len(near)) >> 32]
-
-    def _bound(self, side: int, place: int) -> None:
-        column, lower = self._sides[side]
-        self._bounds[column][0 if lower else 1] = value_at(place) if lower else 0.0 - value_at(place)
-
-    def answer(self, query: Row | None) -> int | None:
-        """Answer a round."""
-        self._took(self._hash(query))
-        if query is None:
-            return None
-        row = numbers_of(self._features, query)
-        return int(all(low <= value <= high for value, (low, high) in zip(row, self._bounds, strict=True)))
-
-    def state(self) -> Mapping[str, Any]:
-        """Return what a state must hold."""
-        return {
-            "key": self._keyed.secret,
-            "counters": (self.round,),
-            "lower": tuple(low for low, _ in self._bounds),
-            "upper": tuple(high for _, high in self._bounds),
-        }
-
-
-class PlainBisection(_Phased):
+class PlainBisection(Phased):
     """A hidden vector, learned from one noisy bit a query.
 
     Args:
