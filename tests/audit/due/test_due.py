@@ -191,7 +191,9 @@ def test_a_classical_box_without_a_coin_shows_each_row_to_all_sides():
     """Whatever its slicing is called: the second accountant wants a choice for each side too."""
     plan = _model("classical", slicing="faces")
     assert _short(plan) == []
-    assert any("choices that one row is shown to: 1; at least 4 is due" in found for found in _short(_replaced(plan, coin=0.0)))
+    assert any(
+        "choices that one row is shown to: 1; at least 4 is due" in found for found in _short(_replaced(plan, coin=0.0))
+    )
 
 
 def test_what_a_plan_says_beside_what_runs_is_refused():
