@@ -48,8 +48,9 @@ _ROW = "a training row that is not there is blanked and keeps its number"
 _QUERY = ", a query that is not there is a round without one"
 _NOISE: Final = "Noise comes from integer tables under AES-256; no floating-point noise is added."
 _CHANNELS: Final = (
-    "Replays repeat the noise and spend nothing. That answering time does not tell the label is measured for boxes, and proved of no "
-    "predictor. Caches, power and the machine's memory are not covered. Whether and why a message is rejected is public."
+    "Replays repeat the noise and spend nothing. That answering time does not tell the label is measured for boxes, "
+    "and proved of no predictor. Caches, power and the machine's memory are not covered. Whether and why a message is "
+    "rejected is public."
 )
 
 
