@@ -25,6 +25,10 @@ NEAR: Final = 4.0
 """Adversaries count as strong enough if the best of them comes within this factor of the claim."""
 
 
+_NAMED: Final = 3
+"""Parts that a sentence names at most."""
+
+
 class Finding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="game"):
     """What games against one target proved.
 
@@ -135,10 +139,9 @@ def outcome(results: Sequence[Finding | Check]) -> str:
     broken, open_ones, weak = refuted(results), untold(results), too_few(results)
     games, checks = (sum(isinstance(one, kind) for one in results) for kind in (Finding, Check))
     if broken:
-        said = f"{len(broken)} of {len(results)} parts failed: " + "; ".join(one.cell for one in broken)
+        said = f"{len(broken)} of {len(results)} parts failed: {_names(broken)}."
     elif open_ones:
-        names = "; ".join(one.cell for one in open_ones)
-        said = f"No claim was refuted, but {len(open_ones)} of {checks} checks could not tell: {names}"
+        said = f"No claim was refuted, but {len(open_ones)} of {checks} checks could not tell: {_names(open_ones)}."
     elif games and checks:
         said = "No claim was refuted, and every check passed."
     else:
@@ -147,6 +150,12 @@ def outcome(results: Sequence[Finding | Check]) -> str:
         names = f" ({weak[0].cell})" if len(weak) == 1 else ""
         said += f" {len(weak)} of {games} attacks had too few games to refute their claim, whatever they saw{names}."
     return said
+
+
+def _names(results: Sequence[Finding | Check]) -> str:
+    """Return what some parts are called; of many the first, as a report says what was seen of each."""
+    more = f"; and {len(results) - _NAMED} more" if len(results) > _NAMED else ""
+    return "; ".join(one.cell for one in results[:_NAMED]) + more
 
 
 def verdict(check: Check) -> str:

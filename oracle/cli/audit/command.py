@@ -123,7 +123,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
 
     signer = None if receipt_key is None else signing_key(receipt_key)
     folder = None if out is None else report_folder(out)
-    made = Settings(version=version(), software=fingerprint(), seed="none", miss=0.0, jobs=())
+    made = Settings(version=version(), software=fingerprint(), seed="none, as nothing is drawn", miss=0.0, jobs=())
     if own:
         _refuse_games(context)
         run_own(plan_file, state, key, Reporter(folder, signer, made), form=form, as_json=as_json)

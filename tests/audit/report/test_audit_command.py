@@ -33,7 +33,7 @@ def test_it_prints_a_table_and_a_verdict(runner):
     assert result.exit_code == 0, result.output
     assert "No claim was refuted" in result.output
     assert "twins" in result.output
-    lines = result.output.splitlines()
+    lines = result.stdout.splitlines()
     assert lines[0].startswith("NO FAULT FOUND IN A PART")
     assert lines[-1] == lines[0]
     assert any(line.split() == ["statistics", "1", "1", "0", "0"] for line in lines), result.output

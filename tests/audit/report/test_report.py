@@ -134,7 +134,7 @@ def test_what_was_left_out_is_listed():
     whole = toys_scope(every, every, (2.0, 4.0), 100)
     assert whole.whole
     assert "toys" in whole.attacked[0]
-    assert "boxes, stumps" in whole.attacked[1]
+    assert "boxes; stumps" in whole.attacked[1]
     assert any("--plan, --state" in one for one in whole.left_out)
     assert not any("--only" in one for one in whole.left_out)
     part = toys_scope(every[:1], every[:-1], (3.0,), 0)
