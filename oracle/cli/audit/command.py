@@ -225,7 +225,7 @@ def _print(report: "Report", out: Path | None) -> None:
     from oracle.cli.audit.reporting import print_report
 
     games = [one for one in report.results if isinstance(one, Finding)]
-    shown = [_games_table(games), _GAMES_NOTE] if games else []
+    shown: list[Table | str] = [_games_table(games), _GAMES_NOTE] if games else []
     predictors = near_predictors(report.results)
     parts = [f"{name} {'nothing' if math.isinf(part) else f'1/{part:.2g}'}" for name, part in predictors.items()]
     proved = [f"proved of each predictor's claim: {'; '.join(parts)}"] if parts else []
