@@ -26,7 +26,7 @@ from oracle.audit.references.classical import PlainClassical
 from oracle.audit.references.values import mirrored, place_of
 from oracle.audit.runs.checks import run_of
 from oracle.audit.runs.ensembles import random_rows, uneven_plan
-from oracle.audit.runs.uneven import NUMBERS
+from oracle.audit.runs.inputs import NUMBERS
 from oracle.mechanisms.noise.tables import Law
 from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.ensemble.model import EnsemblePlan
