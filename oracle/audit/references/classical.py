@@ -7,8 +7,8 @@ from typing import Any
 
 from oracle.accounting.ledger import PhaseStarted
 from oracle.audit.references.choices import choose_edge, cut_runs, side_runs
-from oracle.audit.references.phased import Phased, Row
-from oracle.audit.references.values import mirrored, numbers_of, place_of, value_at
+from oracle.audit.references.phased import Phased
+from oracle.audit.references.values import Row, mirrored, numbers_of, place_of, value_at
 from oracle.mechanisms.addresses import Purpose
 from oracle.planning.classical.model import ClassicalPlan
 
