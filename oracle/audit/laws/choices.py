@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from oracle.audit.due.exactness import below
+from oracle.audit.findings import Seen
 from oracle.audit.laws.bets import Bets
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.references.choices import Run as Edges
@@ -38,7 +39,6 @@ from oracle.predictors.kinds import new_trainer, points_beyond
 
 __all__ = ["chosen"]
 
-Seen = tuple[bool, str]
 Rows = NDArray[np.float64]
 Look = Callable[[bytes, StateArrays, int | None], None]
 """Takes a key, the state that was made under it, and what was released of its points."""

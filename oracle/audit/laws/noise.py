@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from oracle.accounting.ledger import SideRearmed
 from oracle.audit.due.exactness import below
+from oracle.audit.findings import Seen
 from oracle.audit.laws.bets import Bets
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.runs.checks import run_of
@@ -32,7 +33,6 @@ from oracle.state.format import Snapshot, decode, encode
 
 __all__ = ["settled"]
 
-Seen = tuple[bool, str]
 Floats = NDArray[np.float64]
 
 _STEP: Final = 7

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.base import Deliveries, Delivery
-from oracle.audit.findings import Check
+from oracle.audit.findings import Check, Seen
 from oracle.audit.games.learners import LEARNERS
 from oracle.audit.games.plans import TARGETS, Target, small_plan
 from oracle.audit.laws.choices import chosen
@@ -41,7 +41,6 @@ _ROWS: Final = 48
 """Rounds that most checks examine one by one."""
 
 Floats = NDArray[np.float64]
-Seen = tuple[bool, str]
 
 
 def restored(plan: Plan, randomness: Randomness) -> Seen:

@@ -1,12 +1,11 @@
 """Checks of what the proofs for predictors without armed sides assume."""
 
+from oracle.audit.findings import Seen
 from oracle.audit.randomness import Randomness
 from oracle.audit.runs.trials import trained
 from oracle.planning.plan import Plan
 
 __all__ = ["key_let_go"]
-
-Seen = tuple[bool, str]
 
 
 def key_let_go(plan: Plan, randomness: Randomness) -> Seen:

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from oracle.accounting.ledger import AnswerPaid, LedgerEvent, MarginalsReleased
+from oracle.audit.findings import Seen
 from oracle.audit.laws.tables import judge
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.references.simulator import Simulator, Told
@@ -22,7 +23,6 @@ from oracle.planning.statistics.model import TablePlan
 
 __all__ = ["judged", "ledger_tells", "paid_once", "replayed"]
 
-Seen = tuple[bool, str]
 
 _MESSAGES: Final = 120
 _FEW: Final = 6
