@@ -136,9 +136,8 @@ def chosen(plan: Plan, randomness: Randomness) -> Seen:
         trainer.add(made.rows, made.labels)
         state = trainer.finish().export()
         made.look(secret, state, points_beyond(trainer))
-    part, name = bets.most()
-    says = f"no bet on {bets.outcomes} outcomes gained much" if part < 1.0 else f"bets gained on {name}"
-    return part < 1.0, f"{made.keys} keys: {says} (in nats, {100.0 * max(part, 0.0):.0f} % of what would refute)"
+    passes, says = bets.verdict()
+    return passes, f"{made.keys} keys: {says}"
 
 
 def _made(plan: Plan, draws: Draws, bets: Bets, coins: Draws) -> _Made:

@@ -90,10 +90,8 @@ def settled(plan: Plan, randomness: Randomness) -> Seen:
             bets.on_counts(
                 "Stoppers", chances, np.bincount(cells, minlength=len(chances)).astype(np.float64), (off, late)
             )
-    part, name = bets.most()
-    says = f"no bet on {bets.outcomes} batches gained much" if part < 1.0 else f"bets gained on {name}"
-    percent = f"in nats, {100.0 * max(part, 0.0):.0f} % of what would refute"
-    return part < 1.0, f"phase {snapshot.phase}, {_STOPPERS} keys: {says} ({percent})"
+    passes, says = bets.verdict("batches")
+    return passes, f"phase {snapshot.phase}, {_STOPPERS} keys: {says}"
 
 
 def _later(plan: Plan, randomness: Randomness) -> tuple[Run, Snapshot]:

@@ -79,9 +79,7 @@ def ladder_laws(plan: Plan, randomness: Randomness) -> Seen:
             judge_comparisons(plan, *live_comparisons(plan, randomness, number), bets, coins)
     except DataError as exc:
         return False, str(exc)
-    part, name = bets.most()
-    says = f"no bet on {bets.outcomes} outcomes gained much" if part < 1.0 else f"bets gained on {name}"
-    return part < 1.0, f"{says} (in nats, {100.0 * max(part, 0.0):.0f} % of what would refute)"
+    return bets.verdict()
 
 
 def ladder_draws(plan: Plan, randomness: Randomness) -> Seen:
