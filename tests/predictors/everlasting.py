@@ -6,8 +6,6 @@ from oracle.accounting.ledger import PhaseEnded, PhaseStarted, SideRearmed
 from oracle.predictors.base import NO_LABEL
 from tests.predictors.suite import OTHER_SECRET, SECRET, PredictorSuite, Run, answer_in_batches, same_state
 
-__all__ = ["EverlastingSuite"]
-
 
 class EverlastingSuite(PredictorSuite):
     """Sides that are armed, exhausted and armed afresh. `stream` must bring several phases and re-arms in the plan."""

@@ -8,8 +8,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-__all__ = ["Chance", "PaperPhase", "PaperReference", "Query"]
-
 Query = tuple[float, ...]
 
 

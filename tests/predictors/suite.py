@@ -19,17 +19,6 @@ from oracle.errors import PlanExhaustedError
 from oracle.planning.plan import Plan
 from oracle.predictors.base import NO_LABEL, Answers, Predictor, StateArrays
 
-__all__ = [
-    "OTHER_SECRET",
-    "SECRET",
-    "Calls",
-    "PredictorSuite",
-    "Run",
-    "answer_in_batches",
-    "assert_same_state",
-    "same_state",
-]
-
 SECRET = bytes(range(32))
 OTHER_SECRET = bytes(range(1, 33))
 

@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import integrate, special
 
-__all__ = ["HIGH", "LOW", "Atoms", "Correlated", "Duplicates", "Independent", "Law", "ManyNegatives"]
-
 Floats = NDArray[np.float64]
 
 LOW: Final = 0.05

@@ -15,8 +15,6 @@ from tests.support.plots import BLUE, GREY, STYLE, VERMILION, save
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw"]
-
 _LOOKS: Final = {
     "efficient": ("every query asked", BLUE, "o", "-"),
     "paper": ("Algorithms 1 and 2 as written", VERMILION, "^", "--"),

@@ -12,8 +12,6 @@ from oracle.planning.model import Feature
 from oracle.predictors.bisection.trainer import BisectionTrainer
 from tests.experiments.bisection.runs import Profile
 
-__all__ = ["queries_a_second"]
-
 _BATCH: Final = 16_384
 _BATCHES: Final = 12
 

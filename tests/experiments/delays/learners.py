@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from oracle.mechanisms.choice.stumps import cut_losses, least_losses, ranking
 from tests.experiments.delays.data import FEATURES, Delays
 
-__all__ = ["best_stump", "logistic"]
-
 _TOLERANCE = 1e-3
 """Of the solver; the default of 1e-4 takes longer and errs alike."""
 

@@ -9,8 +9,6 @@ from matplotlib.figure import Figure
 
 from tests.support.plots import BLUE, GREY, STYLE, VERMILION, save
 
-__all__ = ["Point", "draw"]
-
 _LOOKS: Final = {
     "perpetua": ("Perpetua, DecisionPERP", BLUE, "o", "-"),
     "logistic": ("logistic regression (diffprivlib)", VERMILION, "^", "--"),

@@ -21,8 +21,6 @@ from tests.experiments.delays.data import FEATURES, Delays
 from tests.support.folders import command, environment, write_config
 from tests.support.waiting import TIMEOUT
 
-__all__ = ["model_text", "predicted", "serve_killed", "write_rows"]
-
 """Seconds that the daemon may take to get to where it is killed."""
 
 _TEXT: Final = """\

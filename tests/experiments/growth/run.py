@@ -21,8 +21,6 @@ from oracle.state.shard_id import ShardId
 from tests.benchmarks.states import query_body, snapshot_of
 from tests.support.shards import process
 
-__all__ = ["Figures", "blank_snapshot_bytes", "grow"]
-
 _BATCH: Final = 16_384
 _KEY: Final = bytes(32)
 

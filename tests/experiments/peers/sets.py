@@ -19,8 +19,6 @@ from oracle.planning.features import Feature
 from tests.experiments.delays.data import FEATURES, delays
 from tests.experiments.promises.sets import PACKAGES, split
 
-__all__ = ["SETS", "Task", "task_of"]
-
 _PRICE: Final = 2_401
 """Dollars: the median price of a diamond, as the package's documentation has it."""
 

@@ -14,8 +14,6 @@ from tests.experiments.delays.data import FEATURES
 from tests.experiments.promises import sets
 from tests.experiments.promises.sets import Rows
 
-__all__ = ["RECIPES", "Recipe"]
-
 
 @dataclass(frozen=True, slots=True)
 class Recipe:

@@ -16,24 +16,6 @@ from sklearn.datasets import load_breast_cancer  # type: ignore[import-untyped] 
 from tests.experiments.comparison.task import flights
 from tests.experiments.delays.data import FEATURES, delays
 
-__all__ = [
-    "PACKAGES",
-    "Rows",
-    "adult",
-    "cancer",
-    "census",
-    "compas",
-    "credit",
-    "diamonds",
-    "fertility",
-    "german",
-    "late",
-    "rodents",
-    "split",
-    "storms",
-    "take_off",
-]
-
 PACKAGES: Final = Path("build/promises/packages")
 _TESTED: Final = 5
 """One row of so many is asked, the others are trained on."""

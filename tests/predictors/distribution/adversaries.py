@@ -18,8 +18,6 @@ from oracle.predictors.values import Values
 from tests.predictors.distribution.values import Told, ask, at, draw_values, quantiles
 from tests.predictors.statistics.suites import train_table
 
-__all__ = ["ADVERSARIES", "DATA", "Found", "Rows", "play"]
-
 Floats = NDArray[np.float64]
 Draws = np.random.Generator
 

@@ -12,8 +12,6 @@ from oracle.predictors.kinds import new_trainer, restore_predictor
 from tests.predictors.suite import SECRET, Calls, Features, PredictorSuite, Present, answer_in_batches
 from tests.predictors.tables import any_questions, drawn_questions, random_rows
 
-__all__ = ["QuestionSuite", "TableSuite", "train_table"]
-
 
 def train_table(plan: QuestionPlan, rows: Features, there: Present, secret: bytes = SECRET) -> Predictor:
     """Return a predictor of rows, some of which may be blanked."""

@@ -15,8 +15,6 @@ from typing import Self
 from tests.support.folders import environment
 from tests.support.waiting import TIMEOUT
 
-__all__ = ["Launcher", "Running", "Violation"]
-
 _POLL = 0.0002
 
 
