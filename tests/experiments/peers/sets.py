@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from oracle.codec.arrow.rows import read_feature
 from oracle.planning.features import Feature
-from tests.experiments.delays.data import FEATURES, delays
+from tests.experiments.promises.delays import FEATURES, delays
 from tests.experiments.promises.sets import PACKAGES, split
 
 _PRICE: Final = 2_401

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.experiments.delays.data import FEATURES
 from tests.experiments.promises import sets
+from tests.experiments.promises.delays import FEATURES
 from tests.experiments.promises.sets import Rows
 
 
