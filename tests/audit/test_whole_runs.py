@@ -9,6 +9,8 @@ from msgspec.structs import replace
 from oracle.audit.box_reference import PlainBoxes
 from oracle.audit.keyed import Keyed, choose_level
 from oracle.audit.learner_reference import PlainBisection, PlainClassical
+from oracle.audit.paper_reference import PaperBoxes
+from oracle.audit.paper_runs import paper_run
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.structure import run_check, structure_names
 from oracle.audit.stump_reference import PlainStumps
@@ -103,6 +105,9 @@ def _outer(name, plan):
 
 
 _LEARNED = partial(box_run, slicing="faces", learned=True, sides=4)
+_PAPER = partial(paper_run, stumps=False, sides=4)
+_PAPER_CHANGES = [("start", name) for name in ("scale", "low", "high", "base", "slice_scale")]
+_PAPER_CHANGES += [("stopper", "scale"), ("rearmed", "scale")]
 
 
 @pytest.mark.parametrize(
@@ -114,6 +119,7 @@ _LEARNED = partial(box_run, slicing="faces", learned=True, sides=4)
         (PlainBoxes, partial(_inner, "check", "needed"), _LEARNED),
         (PlainBoxes, partial(_inner, "check", "stripe"), _LEARNED),
         (PlainBoxes, partial(_outer, "coin"), partial(box_run, slicing="faces", learned=False, sides=4)),
+        *((PaperBoxes, partial(_phase_off, 0, part, name), _PAPER) for part, name in _PAPER_CHANGES),
         (PlainStumps, partial(_inner, "selection", "epsilon"), stump_run),
         (PlainStumps, partial(_inner, "selection", "cut_epsilon"), stump_run),
         (
