@@ -60,15 +60,6 @@ def test_cuts_do_not_show(seed, cuts):
     assert same_state(state_of(parts), state_of(whole))
 
 
-def test_single_deliveries_are_cuts_too():
-    """One delivery a batch, over two phases."""
-    deliveries = mixed(9, 600)
-    whole, parts = new_shard(), new_shard()
-    expected = process_in_batches(whole, deliveries)
-    assert process_in_batches(parts, deliveries, range(600)) == expected
-    assert same_state(state_of(parts), state_of(whole))
-
-
 def test_rejected_deliveries_do_not_shift_rounds():
     """The stream without its wholly rejected deliveries gives the same other replies, ledger, mark and state."""
     deliveries = mixed(5, 400)

@@ -36,18 +36,6 @@ def _trainer(rows, cuts=()):
     return trainer
 
 
-@settings(deadline=None, max_examples=15)
-@given(st.lists(st.integers(0, 400), max_size=4))
-def test_batches_do_not_matter(cuts):
-    """Edges, points and the noisy count are functions of plan, key and rows."""
-    rows = _rows(400, 3)
-    whole, parts = _trainer(rows), _trainer(rows, sorted(cuts))
-    left, right = (trainer.finish().export() for trainer in (whole, parts))
-    assert whole.margin == parts.margin == points_beyond(parts)
-    assert left.keys() == right.keys() >= {"edges"}
-    assert all(np.array_equal(left[name], right[name]) for name in left)
-
-
 def _assigned(geometry, features, records):
     addresses, harvest = Addresses(PhaseKey(_KEY), 2), Harvest(_PLAN, geometry, _PLAN.phases[0])
     hashes = addresses.hashes(features, np.ones(len(features), dtype=np.bool_))

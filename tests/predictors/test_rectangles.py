@@ -12,7 +12,7 @@ from tests.predictors.everlasting import EverlastingSuite
 from tests.predictors.plans import feature, planned, tiny_plan
 from tests.predictors.suite import SECRET, Features, Present, answer_in_batches, assert_same_state
 
-INSIDE, OUTSIDE, LOWEST, HIGHEST = 0.5, 0.08, 0.2, 0.8
+INSIDE, LOWEST, HIGHEST = 0.5, 0.2, 0.8
 
 
 def box_data(plan: BoxPlan, rows: int, seed: int) -> Features:

@@ -113,9 +113,6 @@ class Law:
         return points, labels ^ (generator.random(count) < flipped)
 
 
-Independent = Law
-
-
 class ManyNegatives(Law):
     """Three of ten honest queries, and of the examples, lie outside the box."""
 

@@ -96,6 +96,7 @@ def test_nobody_finds_a_larger_error(name, seed):
         assert now <= before + 1e-9 or not plan.complete  # fitted to noisy marginals again, it may rise
         if answers.paid[0] > paid and plan.complete:
             assert now <= before - 2.0 * plan.gap**2 * (1.0 - 1e-6)
+        assert table.predictor.moved <= first - now + 1e-9 or not plan.complete
         before, paid = now, int(answers.paid[0])
         assert _hold(table, plan)
     assert paid <= plan.paid

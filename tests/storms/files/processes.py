@@ -87,11 +87,6 @@ class Running:
             return file.read().decode(errors="replace")
         return ""
 
-    def last_line(self) -> str:
-        """Return the line with which `perpetua` ended."""
-        lines = [line for line in self.errors().splitlines() if line.startswith("perpetua: ")]
-        return lines[-1] if lines else ""
-
 
 class Launcher:
     """Starts processes one after the other (`launcher.py`).
