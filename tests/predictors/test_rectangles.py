@@ -5,7 +5,7 @@ import pytest
 
 from oracle.accounting.ledger import PhaseEnded, SideRearmed
 from oracle.planning.plan import BoxPlan
-from oracle.predictors.base import NO_LABEL, StateArrays, phase_started
+from oracle.predictors.base import NO_LABEL, phase_started
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
 from oracle.predictors.sides import Geometry
 from tests.predictors.everlasting import EverlastingSuite
@@ -51,17 +51,9 @@ class RectanglesSuite(EverlastingSuite):
     def plan(self) -> BoxPlan:
         """Return the plan."""
 
-    def sides(self) -> int:
-        """Return the number of sides."""
-        return len(self.plan().sides)
-
     def train(self, secret: bytes = SECRET, seed: int = 1) -> RectanglesPERP:
         """Return a predictor trained on box data."""
         return train(self.plan(), secret, seed)
-
-    def restore(self, state: StateArrays) -> RectanglesPERP:
-        """Return a new predictor over an exported state."""
-        return RectanglesPERP.restore(self.plan(), state)
 
     def stream(self, rounds: int, seed: int = 1) -> tuple[Features, Present]:
         """Return box data with a tenth of the rounds absent."""
