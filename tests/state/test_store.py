@@ -18,7 +18,7 @@ from oracle.errors import (
     TruncatedSnapshotError,
     WrongKeyError,
 )
-from oracle.state.folder import FolderStore, peek_folder, read_plan
+from oracle.state.folder import FolderStore, newest_bytes, peek_folder, read_plan
 from tests.faults import Faults, SimulatedCrash, full_disk
 from tests.state.suite import DIGEST, KEY, OTHER_PLAN, PLAN, assert_same, make_snapshot
 
@@ -51,7 +51,7 @@ class TestFolderStore:
         """Nothing is there before the first save."""
         store = self.reopen()
         assert store.load_latest(DIGEST) is None
-        assert store.latest_bytes() is None
+        assert newest_bytes(self.folder) is None
         assert store.peek() is None
         assert store.read_plan() is None
 
@@ -71,7 +71,7 @@ class TestFolderStore:
         assert header is not None
         assert (header.generation, header.position, header.round, header.phase, header.rearms) == (4, 1004, 904, 2, 3)
         assert header.plan_digest == DIGEST
-        data = store.latest_bytes()
+        data = newest_bytes(self.folder)
         assert data is not None
         assert header.total_bytes == len(data)
 

@@ -119,14 +119,14 @@ def _measure(plan: BoxPlan, shard: Shard, store: FolderStore, started: float) ->
     again = _start(plan, store)
     restored = time.perf_counter()
     assert again.mark == mark
-    data = store.latest_bytes()
+    header = store.peek()
     figures = Figures(
         rounds=facts.round,
         phase=facts.phase,
         rearms=facts.rearms,
         resident=resident,
         planned=plan.phases[facts.phase - 1].memory_bytes,
-        snapshot=len(data or b""),
+        snapshot=0 if header is None else header.total_bytes,
         blank=blank_snapshot_bytes(plan, facts.phase),
         write_seconds=written - begun,
         start_seconds=restored - written,
