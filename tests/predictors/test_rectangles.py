@@ -5,7 +5,7 @@ import pytest
 
 from oracle.accounting.ledger import PhaseEnded, SideRearmed
 from oracle.planning.plan import BoxPlan
-from oracle.predictors.base import NO_LABEL, phase_started
+from oracle.predictors.base import NO_LABEL
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
 from oracle.predictors.sides import Geometry
 from tests.predictors.everlasting import EverlastingSuite
@@ -250,14 +250,3 @@ def test_no_round_is_armed_twice_on_one_threshold():
     assert len(lives) > 100
     assert len(set(lives)) == len(lives)
     assert all(moment > starts[phase - 1] for phase, _, moment in lives)  # round 0 belongs to the phase's start
-
-
-def test_phase_event_states_what_was_spent():
-    """From the second phase on: the examples and all earlier rounds, each at its delta."""
-    plan = planned()
-    second = phase_started(plan, 2)
-    first = plan.phases[0]
-    assert second.delta_spent == pytest.approx((plan.declared + first.rounds) * first.delta, rel=1e-12)
-    assert second.round == first.rounds
-    assert second.delta == plan.phases[1].delta
-    assert phase_started(plan, len(plan.phases)).delta_spent <= plan.delta
