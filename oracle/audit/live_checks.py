@@ -7,6 +7,7 @@ from oracle.audit.distribution_runs import TYPES, uneven_distribution
 from oracle.audit.distribution_runs import play as play_distribution
 from oracle.audit.ensemble_runs import play as play_ensemble
 from oracle.audit.ensemble_runs import uneven_plan
+from oracle.audit.far_out import wrong_far_out
 from oracle.audit.live import Heard, heard
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.served import Served
@@ -35,6 +36,9 @@ def lawful(plan: Plan, randomness: Randomness) -> Seen:
     Also where a state has been taken back. Floating-point noise has gaps that give single records away: so what is
     heard is asked at all edges about its thresholds, and far out, and compared with the law at high precision.
     """
+    far = wrong_far_out()
+    if far is not None:
+        return False, f"far out: {far}"
     several = states = 0
     for number in range(_RUNS):
         with heard() as found:
