@@ -3,18 +3,20 @@
 Everything here is a property of the shipped functions for all plans, so it is asked once in a process.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache, partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, product
 from typing import Final
 
 import mpmath
 import numpy as np
-from numpy.typing import NDArray
 
+from oracle.audit.choice_reference import Run, cut_runs, side_runs
 from oracle.audit.exactness import ALLOWED, exact_geometric, exact_questions, exact_sample, exact_stopper
 from oracle.audit.keyed import Bits, Keyed
 from oracle.mechanisms.addresses import MAX_ROUNDS, MAX_SIDES, Addresses, Purpose
+from oracle.mechanisms.choice.edges import best_cuts, cut_candidates, side_candidates
 from oracle.mechanisms.choice.exponential import CHOICE_WORDS, Candidates, KeyedBits, choose, choose_exactly
 from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.noise.exact import discrete_laplace
@@ -35,6 +37,9 @@ _SCALES: Final = (0.011, 0.37, 6.3)
 _COLUMNS: Final = 19
 _ROWS: Final = 700
 _TAKES: Final = (1, 63, 64, 65, 128, 300, 512, 7, 2048, 129)
+_WIDE: Final = np.uint64(40)
+"""Digits by which records' places are apart."""
+
 _WIDTHS: Final = (2, 0, 3, 1 << 40)
 """Of groups of one loss: how many candidates each has."""
 
@@ -174,7 +179,7 @@ def _streams(mine: Keyed, its: Addresses) -> str | None:
 
 def _hashes(mine: Keyed, its: Addresses) -> str | None:
     """Return that hashes of queries are not of all of their numbers, if so."""
-    rows: NDArray[np.float64] = np.zeros((_ROWS, _COLUMNS))
+    rows = np.zeros((_ROWS, _COLUMNS))
     rows[np.arange(_ROWS), np.arange(_ROWS) % _COLUMNS] = np.geomspace(1e-300, 1e300, _ROWS)
     found = its.hashes(rows, np.ones(_ROWS, dtype=np.bool_))
     if found.tolist() != [mine.hash(row) for row in rows.tolist()]:
@@ -198,8 +203,40 @@ def _laws() -> str | None:
     return None
 
 
+def _candidates() -> str | None:
+    """Return whose losses are others than a plain count says, of few records and of many, many of which are equal."""
+    for records, (rank, reach) in product((0, 1, 9, 500), ((1, 0), (4, 6), (30, 200))):
+        spread = (np.arange(records, dtype=np.uint64) * np.uint64(7919) % np.uint64(max(records * 2 // 3, 1))) << _WIDE
+        labels = np.arange(records) % 5 > 1
+        plain = side_runs(spread.tolist(), rank)
+        if _unlike(side_candidates(spread, rank, reach), plain, reach):
+            return f"the edges of {records} records cost others than they do"
+        ordered = np.sort(spread)
+        cuts = [cut_candidates(ordered, labels, owner) for owner in (0, 1)]
+        runs = [
+            run for owner in (0, 1) for run in cut_runs(owner, [*zip(ordered.tolist(), labels.tolist(), strict=True)])
+        ]
+        if _unlike(best_cuts(cuts, reach), runs, reach):
+            return f"the cuts of {records} records cost others than they do"
+    return None
+
+
+def _unlike(found: Candidates, plain: Sequence[Run], reach: int) -> bool:
+    """Return whether candidates within a reach of the best are others, or are said to cost others."""
+    least = min(run.loss for run in plain)
+    due, told = Counter[int](), Counter[int]()
+    for run in plain:
+        due[run.loss] += run.width
+    for loss, width in zip(found.losses.tolist(), found.widths.tolist(), strict=True):
+        told[loss] += width
+    wrong = found.whole != sum(due.values()) or any(told[loss] != due[loss] for loss in due if loss <= least + reach)
+    costs = {(run.owner, place): run.loss for run in plain for place in (run.start, run.start + run.width - 1)}
+    ends = zip(found.owners.tolist(), found.starts.tolist(), found.losses.tolist(), strict=True)
+    return wrong or any(costs.get((owner, start), loss) != loss for owner, start, loss in ends)
+
+
 @cache
 def wrong_far_out() -> str | None:
     """Return what is not as the proofs have it, if anything."""
     choices = (exact_choice(scale) for scale in _SCALES)
-    return _words() or _laws() or next(filter(None, choices), None) or _among_equals() or _coins()
+    return _words() or _laws() or next(filter(None, choices), None) or _candidates() or _among_equals() or _coins()

@@ -1,6 +1,7 @@
 """A run on D, and runs on its neighbours with the outputs of all mechanisms frozen (see `oracle.audit.recording`)."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from oracle.accounting.ledger import SideRearmed
 from oracle.audit.listening import Listener
 from oracle.audit.recording import Address, Change, Divergence, Tape
+from oracle.audit.work import Work, worked_on
 from oracle.errors import DataError
 from oracle.planning.ensemble.model import EnsemblePlan
 from oracle.planning.plan import BoxPlan, Plan
@@ -101,6 +103,7 @@ class Recorded(NamedTuple):
         states: Before each batch, and behind the last.
         answers: To each batch.
         lives: (side, round) of each life that began in a phase, or of an ensemble's at all but the first.
+        work: What was done for each batch's answers; nothing where it was not looked at.
     """
 
     world: World
@@ -110,6 +113,7 @@ class Recorded(NamedTuple):
     states: Sequence[StateArrays]
     answers: Sequence[Answers]
     lives: Sequence[tuple[int, int]]
+    work: Sequence[Work] = ()
 
 
 class Replayed(NamedTuple):
@@ -139,23 +143,25 @@ def _trained(world: World, listener: Listener, tape: Tape) -> tuple[StateArrays,
 
 
 def _answered(
-    world: World, state: StateArrays, rows: slice, listener: Listener, tape: Tape
+    world: World, state: StateArrays, rows: slice, listener: Listener, tape: Tape, work: Work | None = None
 ) -> tuple[Answers, Predictor]:
     predictor = restore_predictor(world.plan, {name: array.copy() for name, array in state.items()})
     listener.tape = tape
     try:
-        answers = predictor.answer(world.queries[rows], world.present[rows])
+        with nullcontext() if work is None else worked_on(work):
+            answers = predictor.answer(world.queries[rows], world.present[rows])
     finally:
         listener.tape = None
     return answers, predictor
 
 
-def record(world: World, listener: Listener) -> Recorded:
+def record(world: World, listener: Listener, *, worked: bool = False) -> Recorded:
     """Play the run on D, in batches of all sizes, one of which ends with each phase.
 
     Args:
         world: D.
         listener: Who hears.
+        worked: Whether runs on D' must also do the same work.
     """
     count = len(world.queries)
     ends = np.cumsum([min(phase.rounds, count) for phase in world.plan.phases])
@@ -164,16 +170,18 @@ def record(world: World, listener: Listener) -> Recorded:
     )
     tapes, given, lives = [Tape()], list[Answers](), list[tuple[int, int]]()
     state, margin = _trained(world, listener, tapes[0])
-    states = [state]
+    states, work = [state], list[Work]()
     for start, stop in pairwise(cuts):
         tapes.append(Tape())
-        answers, predictor = _answered(world, states[-1], slice(start, stop), listener, tapes[-1])
+        work += [Work()] if worked else []
+        mine = work[-1] if worked else None
+        answers, predictor = _answered(world, states[-1], slice(start, stop), listener, tapes[-1], mine)
         given.append(answers)
         states.append(predictor.export())
         lives += [(event.side, event.round) for event in answers.events if isinstance(event, SideRearmed)]
         if isinstance(predictor, Ensemble) and predictor.lives > len(lives) + 1:  # one begins with a phase
             lives.append((0, stop))
-    return Recorded(world, cuts, tapes, margin, states, given, lives)
+    return Recorded(world, cuts, tapes, margin, states, given, lives, work)
 
 
 def replay(run: Recorded, listener: Listener, other: Other) -> Replayed:
@@ -217,11 +225,14 @@ def _replayed(run: Recorded, listener: Listener, other: Other, moved: list[Moved
         begun = world.plan.first_round(phase)
         own = other.round - begun if there and other.round is not None else None
         tape = Tape(run.tapes[batch + 1], own, other.forced)
-        answers, predictor = _answered(world, state, slice(start, stop), listener, tape)
+        work = Work() if run.work else None
+        answers, predictor = _answered(world, state, slice(start, stop), listener, tape, work)
         halted = {(side, at - begun) for side, at in run.lives}
         moved += [Moved(one, phase, _life(run, begun, one.address)) for one in tape.changes(halted)]
         if not _same(answers, run.answers[batch], None if own is None else own + begun - start):
             raise Divergence("what is told follows from the data")
+        if work is not None and (place := work.unlike(run.work[batch])):
+            raise Divergence(f"{place}: the work that is done follows from the data")
         state = predictor.export()
         if _unlike(world.plan, state, run.states[batch + 1]):
             raise Divergence(f"{_unlike(world.plan, state, run.states[batch + 1])}: it follows from the data")

@@ -19,6 +19,7 @@ from oracle.audit.learner_checks import key_let_go
 from oracle.audit.learners import LEARNERS
 from oracle.audit.live_checks import lawful
 from oracle.audit.noise_laws import settled
+from oracle.audit.other_data import follows_from_outputs
 from oracle.audit.plans import TARGETS, Target, small_plan
 from oracle.audit.randomness import Randomness
 from oracle.audit.sensitivity import sensitivity
@@ -99,6 +100,7 @@ _PLAIN: Final = "answers are those of a plain re-implementation"
 _CHOSEN: Final = "private choices have the law that is due"
 _SETTLED: Final = "noise behind a restart has the law that is due"
 _MOVES: Final = "one record moves inputs as declared"
+_FOLLOWS: Final = "all else follows from what mechanisms say"
 _LAWFUL: Final = "thresholds and noise are the plan's, exactly"
 
 CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
@@ -107,6 +109,7 @@ CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
     _SETTLED: settled,
     _CHOSEN: chosen,
     _MOVES: sensitivity,
+    _FOLLOWS: follows_from_outputs,
     "one message, one round": no_deduplication,
 }
 """Of predictors with armed sides, by what must hold."""
@@ -117,6 +120,7 @@ _NOMINAL: Final = (_PLAIN, _LAWFUL, _SETTLED, _CHOSEN)
 _ALL: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
     _LAWFUL: lawful,
     _MOVES: sensitivity,
+    _FOLLOWS: follows_from_outputs,
     "a restored state answers on as before": restored,
     "the genesis key is let go": key_let_go,
     "each message is a round": no_deduplication,
