@@ -231,8 +231,8 @@ def _unlike(found: Candidates, plain: Sequence[Run], reach: int) -> bool:
         told[loss] += width
     wrong = found.whole != sum(due.values()) or any(told[loss] != due[loss] for loss in due if loss <= least + reach)
     costs = {(run.owner, place): run.loss for run in plain for place in (run.start, run.start + run.width - 1)}
-    ends = zip(found.owners.tolist(), found.starts.tolist(), found.losses.tolist(), strict=True)
-    return wrong or any(costs.get((owner, start), loss) != loss for owner, start, loss in ends)
+    groups = np.column_stack([found.owners, found.starts, found.losses])[found.widths > 0].tolist()
+    return wrong or any(costs.get((owner, start), loss) != loss for owner, start, loss in groups)
 
 
 @cache

@@ -24,7 +24,7 @@ from oracle.mechanisms.thresholds.stopper import Stopper
 from oracle.planning.plan import Plan
 from oracle.predictors.phased import PhasedPredictor
 
-__all__ = ["Heard", "heard", "inexact"]
+__all__ = ["Heard", "heard", "inexact", "replaced"]
 
 _LOOKED_AT: Final = 2
 """Objects of one kind and phase whose edges are found."""
@@ -113,7 +113,8 @@ def _exact_bits(live: Callable[..., laws.NoiseLaw], law: Any, scale: float) -> b
 
 
 @contextmanager
-def _replaced(owner: Any, name: str, new: Any) -> Iterator[None]:  # noqa: ANN401 -- a class or a module
+def replaced(owner: Any, name: str, new: Any) -> Iterator[None]:  # noqa: ANN401 -- a class or a module
+    """Put something in a name's place for a while."""
     old = owner.__dict__[name]
     setattr(owner, name, new)
     try:
@@ -154,20 +155,20 @@ def heard() -> Iterator[Heard]:
     }
     with ExitStack() as replaced:
         for (owner, name), method in named.items():
-            replaced.enter_context(_replaced(owner, name, _listened(found, owner.__dict__[name], method)))
+            replaced.enter_context(replaced(owner, name, _listened(found, owner.__dict__[name], method)))
         modules = [module for name, module in sys.modules.items() if name.startswith("oracle.")]
         for function, called in drawn.items():
             new = _overheard(found, function, called)
             for module in modules:
                 for name in [name for name, one in vars(module).items() if one is function]:
-                    replaced.enter_context(_replaced(module, name, new))
+                    replaced.enter_context(replaced(module, name, new))
         real = PhasedPredictor._enter  # noqa: SLF001 -- what is heard is of the phase that was entered last
 
         def enter(self: Any, key: Any, phase: int) -> None:  # noqa: ANN401 -- as `_enter`
             found.enter(phase)
             real(self, key, phase)
 
-        replaced.enter_context(_replaced(PhasedPredictor, "_enter", enter))
+        replaced.enter_context(replaced(PhasedPredictor, "_enter", enter))
         yield found
 
 

@@ -39,6 +39,7 @@ _PRIVATE: Final = {
 """How names of arrays begin that may depend on records otherwise than by what mechanisms told; others are public."""
 
 
+_SHOWN: Final = ("facts", "others")
 _TOLD: Final = ("labels", "phases", "values", "paid", "verified", "found")
 
 
@@ -103,6 +104,7 @@ class Recorded(NamedTuple):
         states: Before each batch, and behind the last.
         answers: To each batch.
         lives: (side, round) of each life that began in a phase, or of an ensemble's at all but the first.
+        shown: What else anybody may be told of the first state.
         work: What was done for each batch's answers; nothing where it was not looked at.
     """
 
@@ -113,6 +115,7 @@ class Recorded(NamedTuple):
     states: Sequence[StateArrays]
     answers: Sequence[Answers]
     lives: Sequence[tuple[int, int]]
+    shown: Sequence[Any]
     work: Sequence[Work] = ()
 
 
@@ -130,7 +133,8 @@ class Replayed(NamedTuple):
     until: int
 
 
-def _trained(world: World, listener: Listener, tape: Tape) -> tuple[StateArrays, int | None]:
+def _trained(world: World, listener: Listener, tape: Tape) -> tuple[StateArrays, int | None, list[Any]]:
+    """Return a state, what was released of its points, and what else anybody may be told of it."""
     trainer = new_trainer(world.plan, world.secret)
     listener.tape = tape
     try:
@@ -139,10 +143,11 @@ def _trained(world: World, listener: Listener, tape: Tape) -> tuple[StateArrays,
         predictor = trainer.finish()
     finally:
         listener.tape = None
-    return predictor.export(), points_beyond(trainer)
+    shown = [getattr(predictor, name)() for name in _SHOWN if hasattr(predictor, name)]
+    return predictor.export(), points_beyond(trainer), shown
 
 
-def _answered(
+def _answered(  # noqa: PLR0913, PLR0917 -- who plays, and who looks
     world: World, state: StateArrays, rows: slice, listener: Listener, tape: Tape, work: Work | None = None
 ) -> tuple[Answers, Predictor]:
     predictor = restore_predictor(world.plan, {name: array.copy() for name, array in state.items()})
@@ -169,7 +174,7 @@ def record(world: World, listener: Listener, *, worked: bool = False) -> Recorde
         {0, *(cut for cut in accumulate(_BATCHES * count) if cut < count), *ends[ends < count].tolist(), count}
     )
     tapes, given, lives = [Tape()], list[Answers](), list[tuple[int, int]]()
-    state, margin = _trained(world, listener, tapes[0])
+    state, margin, shown = _trained(world, listener, tapes[0])
     states, work = [state], list[Work]()
     for start, stop in pairwise(cuts):
         tapes.append(Tape())
@@ -181,7 +186,7 @@ def record(world: World, listener: Listener, *, worked: bool = False) -> Recorde
         lives += [(event.side, event.round) for event in answers.events if isinstance(event, SideRearmed)]
         if isinstance(predictor, Ensemble) and predictor.lives > len(lives) + 1:  # one begins with a phase
             lives.append((0, stop))
-    return Recorded(world, cuts, tapes, margin, states, given, lives, work)
+    return Recorded(world, cuts, tapes, margin, states, given, lives, shown, work)
 
 
 def replay(run: Recorded, listener: Listener, other: Other) -> Replayed:
@@ -206,12 +211,13 @@ def _replayed(run: Recorded, listener: Listener, other: Other, moved: list[Moved
     world, first, state = other.world, 0, run.states[0]
     if other.round is None:
         tape = Tape(run.tapes[0])
-        state, margin = _trained(world, listener, tape)
+        state, margin, shown = _trained(world, listener, tape)
         moved += [Moved(change, 0, 0) for change in tape.changes(frozenset())]
         if margin is not None and run.margin is not None and margin != run.margin:
             moved.append(Moved(Change("margin", None, 0, float(margin - run.margin)), 0, 0))
-        if _unlike(world.plan, state, run.states[0]):
-            raise Divergence(f"{_unlike(world.plan, state, run.states[0])}: it follows from the rows")
+        unlike = _unlike(world.plan, state, run.states[0]) or ("what is shown" if shown != run.shown else None)
+        if unlike:
+            raise Divergence(f"{unlike}: it follows from the rows")
         if _equal(state, run.states[0]):
             return 0
         world = world._replace(plan=run.world.plan)  # D' may declare one row more
@@ -231,14 +237,19 @@ def _replayed(run: Recorded, listener: Listener, other: Other, moved: list[Moved
         moved += [Moved(one, phase, _life(run, begun, one.address)) for one in tape.changes(halted)]
         if not _same(answers, run.answers[batch], None if own is None else own + begun - start):
             raise Divergence("what is told follows from the data")
-        if work is not None and (place := work.unlike(run.work[batch])):
-            raise Divergence(f"{place}: the work that is done follows from the data")
-        state = predictor.export()
-        if _unlike(world.plan, state, run.states[batch + 1]):
-            raise Divergence(f"{_unlike(world.plan, state, run.states[batch + 1])}: it follows from the data")
+        _compare(world.plan, state := predictor.export(), run, batch, work)
         if _equal(state, run.states[batch + 1]):
             return stop
     return run.cuts[-1] + 1
+
+
+def _compare(plan: Plan, state: StateArrays, run: Recorded, batch: int, work: Work | None) -> None:
+    """Refuse a state behind a batch, or what was done for it, that follows from the data."""
+    if work is not None and (place := work.unlike(run.work[batch])):
+        raise Divergence(f"{place}: the work that is done follows from the data")
+    unlike = _unlike(plan, state, run.states[batch + 1])
+    if unlike:
+        raise Divergence(f"{unlike}: it follows from the data")
 
 
 def _phase_of(plan: Plan, number: int) -> int:

@@ -24,12 +24,11 @@ from oracle.audit.plans import TARGETS, Target, small_plan
 from oracle.audit.randomness import Randomness
 from oracle.audit.sensitivity import sensitivity
 from oracle.audit.table_checks import judged, ledger_tells, paid_once, replayed
+from oracle.audit.told import tells_public, two_questions
 from oracle.audit.trials import ask, stream, trained
 from oracle.audit.whole_checks import beside_plain
 from oracle.errors import StateError
-from oracle.planning.distribution.model import DistributionPlan
 from oracle.planning.plan import BoxPlan, Plan
-from oracle.planning.statistics.model import StatisticsPlan, TablePlan
 from oracle.predictors.base import Answers
 from oracle.predictors.kinds import restore_predictor
 from oracle.runtime.shard import Outcome, Shard
@@ -73,23 +72,13 @@ def no_deduplication(plan: Plan, randomness: Randomness) -> Seen:
     """Two messages are two rounds, whatever they say: else whoever guesses an id is given a hidden answer."""
     predictor = trained(plan, randomness.secret(0))
     first = Snapshot.first(plan.digest, predictor.export())
-    bodies = [b'{"id":"one",%b}' % said for said in _two_questions(plan)]  # one id, two bodies
+    bodies = [b'{"id":"one",%b}' % said for said in two_questions(plan)]  # one id, two bodies
     messages = Deliveries.of(Delivery(position, bodies[position % 2]) for position in range(1, 10))
     runs = [_outcome(Shard(plan, first), messages.part(0, count)) for count in (1, 2, 9)]
     rounds = [run.rounds for run in runs]
     replied = {body.partition(b'"round":')[2] for body in runs[-1].commit.replies.bodies}
     good = rounds == [1, 2, 9] and len(replied) == len(runs[-1].commit.replies)
     return good, f"1, 2 and 9 messages with one id took {rounds[0]}, {rounds[1]} and {rounds[2]} rounds"
-
-
-def _two_questions(plan: Plan) -> list[bytes]:
-    """Return what two messages say, but for their ids."""
-    if isinstance(plan, DistributionPlan):
-        return [b'"at":0.25', b'"at":0.26']
-    if not isinstance(plan, TablePlan):
-        return [b'"x":[0.25]', b'"x":[0.26]']
-    above = b"" if isinstance(plan, StatisticsPlan) else b',"above":0.9'
-    return [b'"where":{"a":["%d"]}%b' % (cell, above) for cell in (0, 1)]
 
 
 def _outcome(shard: Shard, messages: Deliveries) -> Outcome:
@@ -101,6 +90,7 @@ _CHOSEN: Final = "private choices have the law that is due"
 _SETTLED: Final = "noise behind a restart has the law that is due"
 _MOVES: Final = "one record moves inputs as declared"
 _FOLLOWS: Final = "all else follows from what mechanisms say"
+_TOLD: Final = "what a daemon tells is public"
 _LAWFUL: Final = "thresholds and noise are the plan's, exactly"
 
 CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
@@ -110,6 +100,7 @@ CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
     _CHOSEN: chosen,
     _MOVES: sensitivity,
     _FOLLOWS: follows_from_outputs,
+    _TOLD: tells_public,
     "one message, one round": no_deduplication,
 }
 """Of predictors with armed sides, by what must hold."""
@@ -132,6 +123,7 @@ _TABLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
     "what is released has the plan's noise": judged,
     "paid answers are counted up to K": paid_once,
     **_ALL,
+    _TOLD: tells_public,
 }
 
 _ENSEMBLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
@@ -139,6 +131,7 @@ _ENSEMBLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
     _CHOSEN: chosen,
     "its figures are the proof's": proved,
     **_ALL,
+    _TOLD: tells_public,
     "a draw serves once only": one_draw,
 }
 
@@ -155,10 +148,12 @@ _LEARNER_CHECKS: Final[dict[str, dict[str, Callable[[Plan, Randomness], Seen]]]]
         _PLAIN: beside_plain,
         _CHOSEN: chosen,
         **_ALL,
+        _TOLD: tells_public,
     },
     "bisection": {
         _PLAIN: beside_plain,
         **_ALL,
+        _TOLD: tells_public,
     },
     "statistics": _TABLE,
     "sparse-vector": _TABLE,

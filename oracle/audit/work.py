@@ -36,15 +36,20 @@ Place = tuple[str, int]
 
 
 class Work:
-    """What was done: how often each line was run, and the shapes of a function's arrays when it returned."""
+    """What was done.
+
+    Attributes:
+        lines: How often each line was run.
+        shapes: How often functions returned with arrays of these shapes.
+    """
 
     def __init__(self) -> None:
-        self._lines: Counter[Place] = Counter()
-        self._shapes: Counter[tuple[str, Any]] = Counter()
+        self.lines: Counter[Place] = Counter()
+        self.shapes: Counter[tuple[str, Any]] = Counter()
 
     def unlike(self, other: "Work") -> str | None:
         """Return a place where other work was done, if there is one."""
-        for mine, its in ((self._lines, other._lines), (self._shapes, other._shapes)):
+        for mine, its in ((self.lines, other.lines), (self.shapes, other.shapes)):
             for place in sorted((mine - its) | (its - mine), key=str):
                 return f"{place[0]}: {place[1]}"
         return None
@@ -56,10 +61,10 @@ class Work:
             mine = name.startswith(_LOOKED_AT) and not name.startswith(_LEFT_OUT)
             return self.trace if mine else None
         if event == "line":
-            self._lines[name, frame.f_lineno] += 1
+            self.lines[name, frame.f_lineno] += 1
         elif event == "return" and not name.startswith(_AS_MANY_AS_ROWS):
             found = {key: one.shape for key, one in frame.f_locals.items() if isinstance(one, np.ndarray)}
-            self._shapes[f"{name}.{frame.f_code.co_qualname}", tuple(sorted(found.items()))] += 1
+            self.shapes[f"{name}.{frame.f_code.co_qualname}", tuple(sorted(found.items()))] += 1
         return self.trace
 
 
