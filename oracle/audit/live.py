@@ -153,22 +153,22 @@ def heard() -> Iterator[Heard]:
         exponential.choose_exactly: lambda scale, *_, **__: ("choice", scale),
         laws.named_law: lambda law, scale: ("bits", law, scale),
     }
-    with ExitStack() as replaced:
+    with ExitStack() as stack:
         for (owner, name), method in named.items():
-            replaced.enter_context(replaced(owner, name, _listened(found, owner.__dict__[name], method)))
+            stack.enter_context(replaced(owner, name, _listened(found, owner.__dict__[name], method)))
         modules = [module for name, module in sys.modules.items() if name.startswith("oracle.")]
         for function, called in drawn.items():
             new = _overheard(found, function, called)
             for module in modules:
                 for name in [name for name, one in vars(module).items() if one is function]:
-                    replaced.enter_context(replaced(module, name, new))
+                    stack.enter_context(replaced(module, name, new))
         real = PhasedPredictor._enter  # noqa: SLF001 -- what is heard is of the phase that was entered last
 
         def enter(self: Any, key: Any, phase: int) -> None:  # noqa: ANN401 -- as `_enter`
             found.enter(phase)
             real(self, key, phase)
 
-        replaced.enter_context(replaced(PhasedPredictor, "_enter", enter))
+        stack.enter_context(replaced(PhasedPredictor, "_enter", enter))
         yield found
 
 

@@ -112,10 +112,10 @@ class Tape:
                 return Address(purpose, int(sides[found[0, 0]]), int(rounds[found[0, 1]]))
         raise Divergence("noise is made of bits that have no address")
 
-    def _addresses(self) -> set[tuple[int, ...]]:
+    def _addresses(self) -> set[tuple[int, int, int]]:
         """Return what was asked for, but for coins, which records have by what they are, and choices, heard as such."""
-        asked = [(int(kind), *numbers) for _, kind, *numbers in self._asked if kind not in _BY_DATA]
-        return {(kind, *pair) for kind, *numbers in asked for pair in product(*(one.tolist() for one in numbers))}
+        asked = [(kind, rounds, sides) for _, kind, rounds, sides in self._asked if kind not in _BY_DATA]
+        return {(kind, *pair) for kind, *pairs in asked for pair in product(pairs[0].tolist(), pairs[1].tolist())}
 
     def heard(self, kind: str, public: Any, words: Words, inputs: Any, live: Callable[[], Any]) -> Any:  # noqa: ANN401
         """Return what noise makes of inputs; in a run on D' what it made before.

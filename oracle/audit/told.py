@@ -146,16 +146,14 @@ def _served(folder: Path, world: World, turn: int) -> Told:
     """Have all messages answered by daemons, one after the other, with outcomes of this turn."""
     plan, timed, expected = world.plan, list[Timing](), list[bool]()
     served, log, public = _made(folder, world), io.StringIO(), dict[str, bytes]()
+    metrics = status = b""
     bodies = _bodies(world, turn)
     with _forced(plan, turn), _counted(expected):
         for start, stop in zip(_TURNS, (*_TURNS[1:], len(bodies)), strict=True):
             served.feed(bodies[start:stop])
-            registry = _run(folder, plan, log, timed)
-        telemetry = registry.telemetry
-    metrics = Metrics(registry, unready=frozenset, now=float)
+            metrics, status = _run(folder, plan, log, timed)
     public["the log"] = _without(log.getvalue().encode())
-    public["the metrics"] = _without(encode(metrics.collector(), Format.TEXT))
-    public["the status"] = _without(status_json(telemetry, (), Trends(), 0.0))
+    public["the metrics"], public["the status"] = metrics, status
     public["the ledger"] = b"\n".join(served.ledger())
     public["sizes of files"] = b",".join(
         b"%b %d" % (one.name.encode(), one.stat().st_size) for one in sorted((folder / "state").iterdir())
@@ -176,11 +174,12 @@ def _made(folder: Path, world: World) -> ServedFolder:
     return ServedFolder(folder, world.plan, Snapshot.first(world.plan.digest, trainer.finish().export()))
 
 
-def _run(folder: Path, plan: Plan, log: io.StringIO, timed: list[Timing]) -> Registry:
-    """Serve what is there, by a clock that stands, and return what is known of it."""
+def _run(folder: Path, plan: Plan, log: io.StringIO, timed: list[Timing]) -> tuple[bytes, bytes]:
+    """Serve what is there, by a clock that stands, and return metrics and status."""
     public = PublicLog(log, "json", plan.name)
     registry = Registry(plan, public, version="audited", now=float)
     registry.listen(timed.append)
+    metrics = Metrics(registry, unready=frozenset, now=float)
     with FolderStore.open(folder / "state", read_key_file(folder / "state" / "key")) as store:
         daemon = Daemon(
             plan=plan,
@@ -192,7 +191,8 @@ def _run(folder: Path, plan: Plan, log: io.StringIO, timed: list[Timing]) -> Reg
             clock=float,
         )
         asyncio.run(daemon.run())
-    return registry
+    told = encode(metrics.collector(), Format.TEXT), status_json(registry.telemetry, (), Trends(), 0.0)
+    return _without(told[0]), _without(told[1])
 
 
 @contextmanager
@@ -208,7 +208,7 @@ def _forced(plan: Plan, turn: int) -> Iterator[None]:
         return drawn(words, 3)
 
     def halts(_self: Stopper, counts: NDArray[np.int64], _level: int, words: Words) -> NDArray[np.bool_]:
-        return (words[: len(counts), 0] % np.uint64(_REARMED)) == 0
+        return np.asarray(words[: len(counts), 0] % np.uint64(_REARMED) == 0)
 
     def questions(
         _self: PaidQuestions,
