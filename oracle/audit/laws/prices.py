@@ -1,4 +1,4 @@
-"""What is released beside answers, and what it is said to cost: the score of a trial, and the count that `init` tells."""
+"""What is released beside answers, and what it is said to cost: a trial's score, and the count that `init` tells."""
 
 from collections.abc import Iterator
 from typing import Final
