@@ -28,6 +28,7 @@ from oracle.audit.crashes.daemons import ServedFolder
 from oracle.audit.randomness import Randomness
 from oracle.audit.recording.neighbours import worlds_of
 from oracle.audit.recording.replays import World
+from oracle.audit.recording.work import Work, worked_on
 from oracle.codec.batches import BatchCodec
 from oracle.codec.decoded import DecodedBatch
 from oracle.codec.questions import QuestionCodec
@@ -47,7 +48,8 @@ from oracle.state.format import Snapshot
 from oracle.state.keys import read_key_file
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.metrics import Format, Metrics, encode
-from oracle.telemetry.records import BOUNDS, Timing, Work
+from oracle.telemetry.records import BOUNDS, Timing
+from oracle.telemetry.records import Work as Timed
 from oracle.telemetry.registry import Registry
 from oracle.telemetry.trends import Trends
 from oracle.web.status import status_json
@@ -58,8 +60,11 @@ Seen = tuple[bool, str]
 Words = NDArray[np.uint64]
 Counts = NDArray[np.int64]
 
-_TURNS: Final = (0, 23, 70, 150)
+_TURNS: Final = (0, 4, 10, 18, 40, 150)
 """Messages that are there when each daemon starts; in the end all of them."""
+
+_SELDOM: Final = 12
+"""One in so many answers is not low in the second turn: so less is kept than in the first."""
 
 _TICK: Final = 0.0013
 """Seconds between two looks at the clock by which answers are timed; any other one stands."""
@@ -80,11 +85,13 @@ class Told(NamedTuple):
     Attributes:
         public: By name: what everybody may see.
         answers: Replies, without their labels.
+        work: What was done for each batch that was timed.
         odd: What was timed that should not be, if anything.
     """
 
     public: dict[str, bytes]
     answers: list[bytes]
+    work: list[Work | None]
     odd: str | None
 
 
@@ -103,6 +110,9 @@ def tells_public(plan: Plan, randomness: Randomness) -> Seen:
                 odd = odd or f"{what} follows from what is private"
         if told[0].answers != told[1].answers:
             odd = odd or "an answer tells more than its label"
+        for mine, its in zip(told[0].work, told[1].work, strict=True):
+            place = mine.unlike(its) if mine is not None and its is not None else None
+            odd = odd or (place and f"{place}: what is done for an answer follows from what is private")
         shown = b"".join(one for turn in told for one in turn.public.values())
         shown += b"".join(_failing(folder / broken.__name__, world, broken) for broken in (_decoding, _answering))
         if _SECRET.encode() in shown:
@@ -149,7 +159,7 @@ def two_questions(plan: Plan) -> list[bytes]:
 
 def _served(folder: Path, world: World, turn: int) -> Told:
     """Have all messages answered by daemons, one after the other, with outcomes of this turn."""
-    plan, timed, expected = world.plan, list[Timing](), list[bool]()
+    plan, timed, expected = world.plan, list[Timing](), list[Work | None]()
     served, log, public = _made(folder, world), io.StringIO(), dict[str, bytes]()
     metrics = status = b""
     bodies = _bodies(world, turn)
@@ -163,12 +173,15 @@ def _served(folder: Path, world: World, turn: int) -> Told:
     public["sizes of files"] = b",".join(
         b"%b %d" % (one.name.encode(), one.stat().st_size) for one in sorted((folder / "state").iterdir())
     )
-    answered = sum(one.work is Work.ANSWER for one in timed)
-    odd = None if answered == sum(expected) else f"{answered} batches were timed, and {sum(expected)} may be"
+    answered = sum(one.work is Timed.ANSWER for one in timed)
+    most = len(expected) - expected.count(None)
+    odd = None if answered == most else f"{answered} batches were timed, and {most} may be"
     if any(one.seconds not in BOUNDS[one.work] for one in timed):
         odd = "how long work took is told to more than its range"
     long = plan.answers == "value"  # a number is as long as it is
-    return Told(public, [_LABEL.sub(b"", one) + b" %d" % (0 if long else len(one)) for one in served.answers()], odd)
+    return Told(
+        public, [_LABEL.sub(b"", one) + b" %d" % (0 if long else len(one)) for one in served.answers()], expected, odd
+    )
 
 
 def _without(text: bytes) -> bytes:
@@ -210,8 +223,9 @@ def _forced(plan: Plan, turn: int) -> Iterator[None]:
     private = turn if isinstance(plan, BoxPlan | EnsemblePlan) else 0
 
     def drawn(words: Words, outcomes: int) -> NDArray[np.int8]:
-        mixed = (words[:, 1] >> np.uint64(8 + private)) % np.uint64(outcomes)
-        return mixed.astype(np.int8)
+        mixed = words[:, 1] >> np.uint64(8 + private)
+        seldom = mixed % np.uint64(_SELDOM) < np.uint64(1 if private else _SELDOM)
+        return np.where(seldom, (mixed >> np.uint64(20)) % np.uint64(outcomes), np.uint64(LOW)).astype(np.int8)
 
     def depths(_self: BetweenThresholds, _depths: object, words: Words) -> NDArray[np.int8]:
         return drawn(words, 3)
@@ -244,15 +258,17 @@ def _forced(plan: Plan, turn: int) -> Iterator[None]:
 
 
 @contextmanager
-def _counted(expected: list[bool]) -> Iterator[None]:
-    """Note of each batch whether its time may be told: no side was armed in it, and no phase ended."""
+def _counted(timed: list[Work | None]) -> Iterator[None]:
+    """Note what is done for each batch whose time may be told: no side was armed in it, and no phase ended."""
     real = Shard.process
 
     def process(self: Shard, batch: DecodedBatch) -> Outcome:
-        before = self.facts()
-        found = real(self, batch)
+        before, work = self.facts(), Work()
+        with worked_on(work):
+            found = real(self, batch)
         after = self.facts()
-        expected.append((before.rearms, before.phase) == (after.rearms, after.phase) and not found.phase_ended)
+        told = (before.rearms, before.phase) == (after.rearms, after.phase) and not found.phase_ended
+        timed.append(work if told else None)
         return found
 
     with patch.object(Shard, "process", process):
