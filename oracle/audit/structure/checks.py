@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.base import Deliveries, Delivery
+from oracle.audit.due.plan import audit_plan
 from oracle.audit.findings import Check
 from oracle.audit.games.learners import LEARNERS
 from oracle.audit.games.plans import TARGETS, Target, small_plan
@@ -82,6 +83,13 @@ def no_deduplication(plan: Plan, randomness: Randomness) -> Seen:
     return good, f"1, 2 and 9 messages with one id took {rounds[0]}, {rounds[1]} and {rounds[2]} rounds"
 
 
+def accounted(plan: Plan, _randomness: Randomness) -> Seen:
+    """A second accountant finds no figure of a planner's plan that privacy rests on to be short."""
+    found = [one for one in audit_plan(plan) if not one.promise]
+    wrong = next((f"{one.target}: {one.name}: {one.says}" for one in found if not one.passed), None)
+    return wrong is None, wrong or f"{len(found)} figures of a plan of its planner's are those due"
+
+
 def _outcome(shard: Shard, messages: Deliveries) -> Outcome:
     return shard.process(shard.decode(messages))
 
@@ -115,6 +123,7 @@ _ALL: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
     _LAWFUL: lawful,
     _MOVES: sensitivity,
     _FOLLOWS: follows_from_outputs,
+    "what a plan claims is due": accounted,
     "a restored state answers on as before": restored,
     "the genesis key is let go": key_let_go,
     "each message is a round": no_deduplication,
