@@ -32,7 +32,7 @@ from oracle.audit.games.policies import worst_depth
 from oracle.audit.games.wealth import Wealth, ceiling, count_of
 from oracle.audit.randomness import Randomness
 from oracle.errors import StateError
-from oracle.planning.plan import BoxPlan, Plan
+from oracle.planning.plan import BoxPlan
 from oracle.receipts.ledgers import read_ledger
 from oracle.runtime.shard import Shard
 from oracle.state.folder import FolderStore
@@ -87,7 +87,7 @@ class ServedFolder:
         snapshot: The first.
     """
 
-    def __init__(self, folder: Path, plan: Plan, snapshot: Snapshot) -> None:
+    def __init__(self, folder: Path, plan: BoxPlan, snapshot: Snapshot) -> None:
         self._folder = folder
         folder.mkdir()
         (folder / "state").mkdir(mode=0o700)

@@ -13,10 +13,8 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from oracle.audit.due.exactness import ALLOWED, exact_between, exact_stopper
-from oracle.audit.due.live import due_mechanisms
 from oracle.audit.due.parts import Due, as_check
 from oracle.audit.findings import Check
-from oracle.audit.live.mechanisms import inexact
 from oracle.mechanisms.noise.tables import Law
 from oracle.mechanisms.thresholds.paid import BetweenThresholds
 from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan, Plan
@@ -69,8 +67,6 @@ def _state(plan: Plan, snapshot: Snapshot, where: str) -> Iterator[Due]:
         yield Due(
             where, "no more answers were paid for than K", facts.paid <= plan.paid, f"{facts.paid} of {plan.paid}"
         )
-    other = inexact(plan, min(snapshot.phase, max(due_mechanisms(plan))))
-    yield Due(where, "all noise and choices of its phase have their laws, to 128 bits", other is None, f"{other or ''}")
     if isinstance(plan, BoxPlan) and isinstance(predictor, RectanglesPERP | StumpsPERP):
         yield from _bank(plan, plan.phases[snapshot.phase - 1], predictor.sides, where)
 

@@ -53,10 +53,11 @@ def priced(plan: Plan, randomness: Randomness) -> Seen:
         truth = np.zeros(_ROUNDS, dtype=np.int8)
         labels = (np.arange(_ROUNDS) < wrong).astype(np.int8)
         trial = Trial(labels, truth, np.ones(_ROUNDS, dtype=np.int64), np.arange(_ROUNDS), (), plan.declared)
-        for _ in range(_SCORES):
-            event = release(plan, trial, slope, "audited", bits)
+        events = [release(plan, trial, slope, "audited", bits) for _ in range(_SCORES)]
+        for event in events:
             bet_on_noise(bets, f"a score's noise at {slope:g}", "discrete-laplace", slope, event.wrong - wrong)
         due = _due(plan, slope)
+        event = events[0]
         told = (event.epsilon_training, event.epsilon_test, event.delta, event.epsilon, event.delta_sum)
         if event.noise != slope or any(mine < its * _ROUNDED for mine, its in zip(told, due, strict=True)):
             return False, f"a score of {slope:g} nats is said to cost {told}, and {due} is due"

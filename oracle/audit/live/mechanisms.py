@@ -17,7 +17,7 @@ import numpy as np
 
 from oracle.audit.due.exactness import ALLOWED, exact_between, exact_questions, exact_sample, exact_stopper
 from oracle.audit.due.live import Mechanism, due_mechanisms
-from oracle.audit.laws.far_out import exact_choice
+from oracle.audit.references.far_out import exact_choice
 from oracle.mechanisms.choice import exponential
 from oracle.mechanisms.noise import laws, tables
 from oracle.mechanisms.thresholds.paid import BetweenThresholds, PaidQuestions

@@ -19,7 +19,6 @@ from oracle.audit.laws.choices import chosen
 from oracle.audit.laws.noise import settled
 from oracle.audit.laws.prices import priced
 from oracle.audit.live.checks import lawful
-from oracle.audit.live.told import tells_public, two_questions
 from oracle.audit.randomness import Randomness
 from oracle.audit.recording.other_data import follows_from_outputs
 from oracle.audit.recording.sensitivity import sensitivity
@@ -29,6 +28,7 @@ from oracle.audit.structure.distributions import ladder_draws, ladder_laws, ladd
 from oracle.audit.structure.ensembles import one_draw, plainly, proved
 from oracle.audit.structure.learners import key_let_go
 from oracle.audit.structure.tables import judged, ledger_tells, paid_once, replayed
+from oracle.audit.structure.told import tells_public, two_questions
 from oracle.errors import StateError
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.predictors.base import Answers

@@ -60,7 +60,7 @@ def _written_anew(patch, module, method, before, after):
     """Put a method in its place whose text is another one, as a line of the module's."""
     text = inspect.getsource(method)
     assert before in text
-    made = {}
+    made: dict[str, object] = {}
     exec(textwrap.dedent(text.replace(before, after)), vars(module), made)  # noqa: S102 -- the fault is a text
     owner = vars(module)[method.__qualname__.partition(".")[0]]
     patch.setattr(owner, method.__name__, made[method.__name__])

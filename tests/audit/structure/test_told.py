@@ -6,7 +6,7 @@ from oracle.audit.structure.checks import run_check, structure_names
 from oracle.mechanisms.windows import Window
 from oracle.runtime import pipeline
 from oracle.runtime.shard import Shard
-from oracle.telemetry.records import Timing
+from oracle.telemetry.records import Timing, Work
 from oracle.telemetry.reporter import Reporter
 
 SEED = bytes(range(80, 96))
@@ -81,7 +81,7 @@ def test_batches_in_which_a_side_is_armed_are_not_timed(monkeypatch):
 
     async def process(self, batch):
         outcome = await real(self, batch)
-        self._reporter.took(pipeline.Work.ANSWER, 0.0)
+        self._reporter.took(Work.ANSWER, 0.0)
         return outcome
 
     monkeypatch.setattr(pipeline.Pipeline, "_process", process)

@@ -11,7 +11,7 @@ import io
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from connectors.base import Deliveries
 from connectors.local.jsonl import JsonlSink, JsonlSource
-from oracle.audit.crashes.daemons import ServedFolder
 from oracle.audit.randomness import Randomness
 from oracle.audit.recording.neighbours import worlds_of
 from oracle.audit.recording.replays import World
@@ -45,7 +44,7 @@ from oracle.runtime.daemon import Daemon, DaemonSettings
 from oracle.runtime.shard import Outcome, Shard
 from oracle.state.folder import FolderStore
 from oracle.state.format import Snapshot
-from oracle.state.keys import read_key_file
+from oracle.state.keys import create_key_file, read_key_file
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.metrics import Format, Metrics, encode
 from oracle.telemetry.records import BOUNDS, Timing
@@ -110,8 +109,8 @@ def tells_public(plan: Plan, randomness: Randomness) -> Seen:
                 odd = odd or f"{what} follows from what is private"
         if told[0].answers != told[1].answers:
             odd = odd or "an answer tells more than its label"
-        for mine, its in zip(told[0].work, told[1].work, strict=True):
-            place = mine.unlike(its) if mine is not None and its is not None else None
+        for work, other in zip(told[0].work, told[1].work, strict=True):
+            place = work.unlike(other) if work is not None and other is not None else None
             odd = odd or (place and f"{place}: what is done for an answer follows from what is private")
         shown = b"".join(one for turn in told for one in turn.public.values())
         shown += b"".join(_failing(folder / broken.__name__, world, broken) for broken in (_decoding, _answering))
@@ -160,16 +159,17 @@ def two_questions(plan: Plan) -> list[bytes]:
 def _served(folder: Path, world: World, turn: int) -> Told:
     """Have all messages answered by daemons, one after the other, with outcomes of this turn."""
     plan, timed, expected = world.plan, list[Timing](), list[Work | None]()
-    served, log, public = _made(folder, world), io.StringIO(), dict[str, bytes]()
+    log, public = io.StringIO(), dict[str, bytes]()
+    _make(folder, world)
     metrics = status = b""
     bodies = _bodies(world, turn)
     with _forced(plan, turn), _counted(expected):
         for start, stop in zip(_TURNS, (*_TURNS[1:], len(bodies)), strict=True):
-            served.feed(bodies[start:stop])
+            _feed(folder, bodies[start:stop])
             metrics, status = _run(folder, plan, log, timed)
     public["the log"] = _without(log.getvalue().encode())
     public["the metrics"], public["the status"] = metrics, status
-    public["the ledger"] = b"\n".join(served.ledger())
+    public["the ledger"] = (folder / "ledger.jsonl").read_bytes()
     public["sizes of files"] = b",".join(
         b"%b %d" % (one.name.encode(), one.stat().st_size) for one in sorted((folder / "state").iterdir())
     )
@@ -180,7 +180,7 @@ def _served(folder: Path, world: World, turn: int) -> Told:
         odd = "how long work took is told to more than its range"
     long = plan.answers == "value"  # a number is as long as it is
     return Told(
-        public, [_LABEL.sub(b"", one) + b" %d" % (0 if long else len(one)) for one in served.answers()], expected, odd
+        public, [_LABEL.sub(b"", one) + b" %d" % (0 if long else len(one)) for one in _answers(folder)], expected, odd
     )
 
 
@@ -188,10 +188,24 @@ def _without(text: bytes) -> bytes:
     return _MOMENTS.sub(b"", text)
 
 
-def _made(folder: Path, world: World) -> ServedFolder:
+def _make(folder: Path, world: World) -> None:
+    """Make a state of a world's rows."""
     trainer = new_trainer(world.plan, world.secret)
     trainer.add(world.rows, world.labels)
-    return ServedFolder(folder, world.plan, Snapshot.first(world.plan.digest, trainer.finish().export()))
+    (folder / "state").mkdir(mode=0o700, parents=True)
+    with FolderStore.open(folder / "state", create_key_file(folder / "state" / "key")) as store:
+        store.write_plan(world.plan.encode())
+        store.save(Snapshot.first(world.plan.digest, trainer.finish().export()))
+
+
+def _feed(folder: Path, bodies: Sequence[bytes]) -> None:
+    with (folder / "q.jsonl").open("ab") as file:
+        file.write(b"".join(body + b"\n" for body in bodies))
+
+
+def _answers(folder: Path) -> list[bytes]:
+    out = folder / "out.jsonl"
+    return out.read_bytes().splitlines() if out.exists() else []
 
 
 def _run(folder: Path, plan: Plan, log: io.StringIO, timed: list[Timing]) -> tuple[bytes, bytes]:
@@ -300,12 +314,13 @@ def _raising(*_arguments: object) -> NoReturn:
 
 def _failing(folder: Path, world: World, broken: Callable[[], Any]) -> bytes:
     """Return all that a daemon tells that fails."""
-    served, log = _made(folder, world), io.StringIO()
-    served.feed(_bodies(world, 0)[1:3])
+    log = io.StringIO()
+    _make(folder, world)
+    _feed(folder, _bodies(world, 0)[1:3])
     said = ""
     with broken():
         try:
             _run(folder, world.plan, log, [])
         except PerpetuaError as exc:
             said = str(exc)
-    return b"\n".join([log.getvalue().encode(), said.encode(), *served.answers()])
+    return b"\n".join([log.getvalue().encode(), said.encode(), *_answers(folder)])

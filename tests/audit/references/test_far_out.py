@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from oracle.audit.laws import far_out
-from oracle.audit.laws.far_out import wrong_far_out
+from oracle.audit.references import far_out
+from oracle.audit.references.far_out import wrong_far_out
 from oracle.audit.structure.checks import run_check
 from oracle.evaluation import release
 from oracle.mechanisms.addresses import Addresses
 from oracle.mechanisms.choice import edges, exponential
 from oracle.mechanisms.choice.exponential import KeyedBits
-from oracle.mechanisms.noise import tables
+from oracle.mechanisms.noise import exact, tables
 
 SEED = bytes(range(96, 112))
 _PRICED = "what is released is priced as its noise has it"
@@ -85,7 +85,7 @@ def test_what_is_released_is_priced(target):
 
 
 def _louder(patch):
-    real = release.discrete_laplace
+    real = exact.discrete_laplace
     patch.setattr(release, "discrete_laplace", lambda scale, bits: real(1.5 * scale, bits))
 
 
