@@ -7,6 +7,7 @@ between the two is the data's doing: inputs of mechanisms, whose differences the
 What bits were for, and so which mechanism it is, follows from their address.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import product
@@ -112,10 +113,10 @@ class Tape:
                 return Address(purpose, int(sides[found[0, 0]]), int(rounds[found[0, 1]]))
         raise Divergence("noise is made of bits that have no address")
 
-    def _addresses(self) -> set[tuple[int, int, int]]:
-        """Return what was asked for, but for coins, which records have by what they are, and choices, heard as such."""
+    def _addresses(self) -> Counter[tuple[int, int, int]]:
+        """Return how often what was asked for, but for coins, which records have, and choices, heard as such."""
         asked = [(kind, rounds, sides) for _, kind, rounds, sides in self._asked if kind not in _BY_DATA]
-        return {(kind, *pair) for kind, *pairs in asked for pair in product(pairs[0].tolist(), pairs[1].tolist())}
+        return Counter((kind, *one) for kind, *both in asked for one in product(both[0].tolist(), both[1].tolist()))
 
     def heard(self, kind: str, public: Any, words: Words, inputs: Any, live: Callable[[], Any]) -> Any:  # noqa: ANN401
         """Return what noise makes of inputs; in a run on D' what it made before.

@@ -34,6 +34,7 @@ from oracle.codec.questions import QuestionCodec
 from oracle.errors import PerpetuaError
 from oracle.mechanisms.thresholds.paid import HIGH, LOW, Answers, BetweenThresholds, PaidQuestions
 from oracle.mechanisms.thresholds.stopper import Stopper
+from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.distribution.model import DistributionPlan
 from oracle.planning.ensemble.model import EnsemblePlan
 from oracle.planning.plan import BoxPlan, Plan
@@ -127,7 +128,9 @@ def _other(world: World, turn: int) -> World:
     if not turn or (isinstance(world.plan, StatisticsPlan) and world.plan.start):
         return world  # of other rows other marginals would be released, and all would follow from these
     labels = world.labels.copy()
-    if isinstance(world.plan, BoxPlan):
+    if isinstance(world.plan, ClassicalPlan):
+        labels[:] = False  # so that another box, or stump, is learned
+    elif isinstance(world.plan, BoxPlan):
         labels[: len(labels) // 3] = False
     return world._replace(rows=world.rows[::-1].copy(), labels=labels)
 
