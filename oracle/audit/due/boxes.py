@@ -89,6 +89,8 @@ def _phase(
         if not bare:
             continue
         yield at_most(f"{here}.epsilon", "its share and what else is paid", instance.epsilon, left * _PROBABLE)
+        compared = comparisons_tables(parts * phase.rounds, 0.0)
+        yield at_least(f"{where}.delta_noise", "comparisons with a Stopper's edges", phase.delta_noise, compared)
         tables = comparisons_tables(parts * (phase.rounds + _EDGES), stopper.epsilon)
         others = parts * passed + tables
         yield from price(

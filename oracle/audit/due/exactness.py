@@ -12,7 +12,15 @@ from oracle.mechanisms.thresholds.paid import HIGH, LOW, BetweenThresholds, Paid
 from oracle.mechanisms.thresholds.stopper import Stopper
 from oracle.planning.plan import InstancePlan
 
-__all__ = ["ALLOWED", "below", "exact_between", "exact_questions", "exact_sample", "exact_stopper"]
+__all__ = [
+    "ALLOWED",
+    "below",
+    "exact_between",
+    "exact_geometric",
+    "exact_questions",
+    "exact_sample",
+    "exact_stopper",
+]
 
 ALLOWED = mpmath.ldexp(1, -128)
 """How far an edge may be from its law."""
@@ -109,14 +117,34 @@ def exact_questions(mechanism: PaidQuestions) -> mpmath.mpf:
 
     if mechanism.law != "exponential":
         return _worst(_edges(low, len(zs)), mechanism.law, mechanism.slope, zs.tolist())
-    zs = zs[zs > 0]  # the size of a draw by Laplace's law: paid for in either tail
-    middle = np.uint64(1 << 63)
-    upper = _edges(lambda words: (words[:, 0] < middle) | low(words), len(zs))
-    lower = _edges(lambda words: (words[:, 0] < middle) & ~low(words), len(zs))
-    return max(
-        _worst(upper, "laplace", mechanism.slope, zs.tolist()),
-        _worst(lower, "laplace", mechanism.slope, (-zs).tolist()),
-    )
+    return _one_sided(low, mechanism.slope, zs)
+
+
+def _one_sided(low: Test, slope: float, zs: NDArray[np.int64]) -> mpmath.mpf:
+    """Return the same of the size of a draw by Laplace's law, which is above each of some numbers in either tail.
+
+    Args:
+        low: Whether the size is below each number, for a word each; where a number is 0 it never is.
+        slope: Of the law.
+        zs: The numbers; those above 0 are looked at.
+    """
+    middle, above = np.uint64(1 << 63), np.flatnonzero(zs > 0)
+
+    def half(words: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        whole = np.zeros((len(zs), 2), dtype=np.uint64)
+        whole[above] = words
+        return low(whole)[above]
+
+    count, numbers = len(above), zs[above].tolist()
+    upper = _edges(lambda words: (words[:, 0] < middle) | half(words), count)
+    lower = _edges(lambda words: (words[:, 0] < middle) & ~half(words), count)
+    return max(_worst(upper, "laplace", slope, numbers), _worst(lower, "laplace", slope, [-one for one in numbers]))
+
+
+def exact_geometric(draw: Callable[[NDArray[np.uint64]], NDArray[np.int64]], slope: float) -> mpmath.mpf:
+    """Return the same of sizes that are drawn: P(G >= g) = exp(-slope g)."""
+    zs = np.array(_spread(slope), dtype=np.int64)
+    return _one_sided(lambda words: draw(words) < zs, slope, zs)
 
 
 def exact_sample(draw: Callable[[NDArray[np.uint64]], NDArray[np.int64]], law: IntegerLaw, scale: float) -> mpmath.mpf:

@@ -14,7 +14,10 @@ from oracle.audit.games.game import Game
 from oracle.audit.games.hammers import Aim, aimed, hammer_at, known_rows, twins, value_at, view_since
 from oracle.planning.plan import BoxPlan
 
-__all__ = ["ADVERSARIES", "Adversary"]
+__all__ = ["ADVERSARIES", "KNOWN_LIFE", "Adversary"]
+
+KNOWN_LIFE: Final = "known life"
+"""The adversary whose target has a zone that is made for it."""
 
 Floats = NDArray[np.float64]
 Play = Callable[[Game[BoxPlan], Aim], Floats]
@@ -202,6 +205,16 @@ def _second_phase(game: Game[BoxPlan], aim: Aim) -> Floats:
     return _follow(game, aim, 2, window + 1, gap, number=1)
 
 
+def _known_life(game: Game[BoxPlan], aim: Aim) -> Floats:
+    """The side that is armed right behind a halt: all its points are known but the hidden one.
+
+    In a wide zone a label 0 at the upper threshold was a medium, so whoever reaches past as many of these as are still
+    medium gets a 1 only if the hidden one is there too: be it with little noise.
+    """
+    _query(game, _window(game.plan))
+    return _follow(game, aim, 2, game.plan.phases[0].start.high, _trained_gap(game.plan))
+
+
 _NEAR_AND_FAR: Final[tuple[Aim, ...]] = ("claimed noise", "half the noise", "edge")
 _LOWER: Final = (
     Adversary("hammer", "training row", hammer_at, ("far outside", "edge", "claimed noise", "half the noise")),
@@ -212,6 +225,7 @@ _LOWER: Final = (
     Adversary("late query, medium", "query, medium", _late, ("in the window", "edge", "claimed noise")),
     Adversary("query, low", "query, low", _leaves_nothing, ("claimed noise", "edge")),
     Adversary("phase-end crosser", "query, high", _phase_crosser, _NEAR_AND_FAR),
+    Adversary(KNOWN_LIFE, "query, medium", _known_life, ("edge", "half the noise")),
     Adversary("second phase", "query, medium", _second_phase, _NEAR_AND_FAR),
 )
 

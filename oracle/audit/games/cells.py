@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.audit.findings import Finding, finite
-from oracle.audit.games.adversaries import ADVERSARIES, Adversary
+from oracle.audit.games.adversaries import ADVERSARIES, KNOWN_LIFE, Adversary
 from oracle.audit.games.game import Game
 from oracle.audit.games.hammers import Aim
 from oracle.audit.games.learners import LEARNERS, Learner
 from oracle.audit.games.mechanisms import play_between, play_stopper
-from oracle.audit.games.plans import TARGETS, between_instance, small_plan
+from oracle.audit.games.plans import TARGETS, WIDE, between_instance, small_plan
 from oracle.audit.games.policies import BetweenPolicy, StopperShape, between_policy, stopper_shapes
 from oracle.audit.games.questions import QUESTIONERS, Questioner, play_questions, questioner
 from oracle.audit.games.sequence import LADDER, Arm, Play, detection_limit, play_out
@@ -101,9 +101,9 @@ def _shape_name(shape: StopperShape) -> str:
 
 def _predictor_cells(epsilons: Sequence[float], games: int) -> Iterator[Cell]:
     """Yield attacks on predictors with armed sides."""
-    for target in TARGETS:
+    for target in (*TARGETS, WIDE):
         count = max(int(_NOMINAL * games), _LEAST) if target.profile == "paper" else games
-        for adversary in ADVERSARIES:
+        for adversary in [KNOWN_LIFE] if target is WIDE else [one for one in ADVERSARIES if one != KNOWN_LIFE]:
             for epsilon in epsilons:
                 yield Cell("predictor", target.name, adversary, epsilon, _DELTA, count)
 
@@ -246,7 +246,7 @@ def _predictor_arms(cell: Cell, epsilon: float) -> _Arms:
         for number, play in enumerate((learner.play, *learner.others)):
             yield f"aim {number + 1}", _games(learner.plan(epsilon), play)
         return
-    plan = small_plan(next(target for target in TARGETS if target.name == cell.target), epsilon, cell.delta)
+    plan = small_plan(next(target for target in (*TARGETS, WIDE) if target.name == cell.target), epsilon, cell.delta)
     adversary = ADVERSARIES[cell.adversary]
     for aim in adversary.aims:
         yield aim, _games(plan, _aiming(adversary, aim))

@@ -24,7 +24,7 @@ from oracle.planning.planner import verify_plan
 from oracle.planning.sizes import largest_scale
 from oracle.planning.stumps.model import SelectionPlan, StumpsPlan
 
-__all__ = ["TARGETS", "Target", "between_instance", "small_plan", "thresholds_of"]
+__all__ = ["TARGETS", "WIDE", "Target", "between_instance", "small_plan", "thresholds_of"]
 
 _OUTER, _GAP, _INNER = 0.5, 2.5, 2.5
 """Distances in noise units (nats): from no point to t_l, from t_l to t_h, and from t_h to all points."""
@@ -56,6 +56,7 @@ class Target:
         slicing: Rule that gives records to sides.
         sides: Of the one feature.
         learned: Whether edges are learned, and what the sides got is counted, before phase 1.
+        gap: Between thresholds, in noise units (nats).
     """
 
     name: str
@@ -64,6 +65,7 @@ class Target:
     slicing: Literal["faces", "sequential", "rsc"]
     sides: Literal["lower", "both"]
     learned: bool = False
+    gap: float = _GAP
 
     @property
     def instances(self) -> int:
@@ -81,6 +83,10 @@ TARGETS: Final = (
     Target("stumps, paper", "stumps", "paper", "rsc", "both"),
 )
 """Every shipped predictor, in every profile and slicing."""
+
+
+WIDE: Final = Target("boxes, wide zone", "rectangles", "tight", "faces", "lower", gap=9.0)
+"""Here an answer 0 at the upper threshold was medium, so that the points of a side that is armed again are known."""
 
 
 def thresholds_of(instance: InstancePlan) -> BetweenThresholds:
@@ -101,15 +107,15 @@ def between_instance(
     return BetweenThresholds(law, scale, low, high, high + low)
 
 
-def _sized(scale: float) -> tuple[int, int, int]:
+def _sized(scale: float, wide: float) -> tuple[int, int, int]:
     """Return t_l, t_h and M."""
     low = math.ceil(_OUTER / scale)
-    high = low + max(math.ceil(_GAP / scale), 1)
+    high = low + max(math.ceil(wide / scale), 1)
     return low, high, high + math.ceil(_INNER / scale)
 
 
-def _instance(scale: float, mediums: int, epsilon: float, delta: float, instances: int) -> InstancePlan:
-    low, high, points = _sized(scale)
+def _instance(scale: float, target: Target, mediums: int, epsilon: float, delta: float, instances: int) -> InstancePlan:  # noqa: PLR0913, PLR0917 -- its parts
+    low, high, points = _sized(scale, target.gap)
     return InstancePlan(
         law="logistic",
         scale=scale,
@@ -138,10 +144,12 @@ def _tight_phase(target: Target, epsilon: float, delta: float, released: float) 
     over = cap_slack(stopper, math.log(_CAP * delta / target.instances), 1_000_000)
 
     def largest(mediums: Callable[[float], int], left: float, rho: float = 0.0) -> float:
-        return largest_scale("logistic", lambda scale: max(math.ceil(_GAP / scale), 1), mediums, left, between, rho=rho)
+        return largest_scale(
+            "logistic", lambda scale: max(math.ceil(target.gap / scale), 1), mediums, left, between, rho=rho
+        )
 
-    rearmed = largest(lambda scale: _sized(scale)[2] + early + over, epsilon - stopper)
-    threshold = _sized(rearmed)[2] + early
+    rearmed = largest(lambda scale: _sized(scale, target.gap)[2] + early + over, epsilon - stopper)
+    threshold = _sized(rearmed, target.gap)[2] + early
     cap = threshold + over
     rho = (2.0 * _EDGES**2 + _COUNT**2) / 2.0 * epsilon**2 if target.learned else 0.0
     start = largest(lambda _: cap * target.instances, epsilon - released, rho)
@@ -154,8 +162,8 @@ def _tight_phase(target: Target, epsilon: float, delta: float, released: float) 
         alpha=0.1,
         beta=0.1,
         margin=_INNER,
-        start=_instance(start, cap * target.instances, epsilon - released, _BETWEEN * delta, target.instances),
-        rearmed=_instance(rearmed, cap, epsilon - stopper, _BETWEEN * delta, 1),
+        start=_instance(start, target, cap * target.instances, epsilon - released, _BETWEEN * delta, target.instances),
+        rearmed=_instance(rearmed, target, cap, epsilon - stopper, _BETWEEN * delta, 1),
         stopper=StopperPlan(epsilon=stopper, threshold=threshold, cap=cap, delta_cap=_CAP * delta / target.instances),
         memory_bytes=0,
     )

@@ -37,7 +37,7 @@ from oracle.planning.stumps.model import StumpsPlan
 from oracle.predictors.base import StateArrays
 from oracle.predictors.kinds import new_trainer, points_beyond
 
-__all__ = ["chosen"]
+__all__ = ["bet_on_noise", "chosen"]
 
 Rows = NDArray[np.float64]
 Look = Callable[[bytes, StateArrays, int | None], None]
@@ -100,7 +100,7 @@ class _Choice:
         bets.on_place(f"{name}, among equals", (at + coins.one()) / self._sizes[run.loss])
 
 
-def _bet_on_noise(bets: Bets, name: str, law: Law, slope: float, noise: int) -> None:
+def bet_on_noise(bets: Bets, name: str, law: Law, slope: float, noise: int) -> None:
     """Bet on how far a draw is from 0, in a few steps each about as likely."""
     edges = sorted({math.ceil(nats / slope) for nats in (0.15, 0.35, 0.7, 1.2, 2.0, 3.0)})
     inside = [float(below(law, slope, edge) - below(law, slope, (law == "discrete-laplace") - edge)) for edge in edges]
@@ -222,7 +222,7 @@ def _stump(plan: StumpsPlan, draws: Draws, bets: Bets, coins: Draws) -> _Made:
         cut = values.index(outermost) + 1 if np.isfinite(outermost) else 0
         if paper:
             noise = cut - int(np.count_nonzero(labels))
-            _bet_on_noise(bets, "the number of rows", "laplace", selection.cut_epsilon, noise)
+            bet_on_noise(bets, "the number of rows", "laplace", selection.cut_epsilon, noise)
         else:
             cuts[column, upward].bet(bets, coins, "the cut", 0, cut, pair)
 
@@ -244,7 +244,7 @@ def _box(plan: BoxPlan, draws: Draws, bets: Bets, coins: Draws) -> _Made:
         beyond = plan.declared - check.needed * len(sides)
 
         def released(_secret: bytes, _state: StateArrays, margin: int | None) -> None:
-            _bet_on_noise(bets, "the count", "discrete-laplace", check.epsilon, (margin or 0) - beyond)
+            bet_on_noise(bets, "the count", "discrete-laplace", check.epsilon, (margin or 0) - beyond)
 
         return _Made(plan, rows, labels, released)
     places = [[placed(row[column], lower=lower) for row in rows.tolist()] for column, lower in sides]
@@ -268,6 +268,6 @@ def _classes(draws: Draws, bets: Bets) -> _Made:
 
     def look(_secret: bytes, state: StateArrays, _beyond: int | None) -> None:
         for noise in (state["counts"].astype(np.int64) - true).tolist():
-            _bet_on_noise(bets, "the counts of classes", "discrete-laplace", float(plan.share_slope), noise)  # type: ignore[arg-type]  # it is set
+            bet_on_noise(bets, "the counts of classes", "discrete-laplace", float(plan.share_slope), noise)  # type: ignore[arg-type]  # it is set
 
     return _Made(plan, rows, labels, look, _FITTED)

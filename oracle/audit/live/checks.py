@@ -3,9 +3,12 @@
 from itertools import pairwise
 from typing import Final
 
-from oracle.audit.findings import Seen
-from oracle.audit.live.mechanisms import Heard, heard
+from oracle.audit.due.live import due_mechanisms
+from oracle.audit.due.parts import Due, as_check
+from oracle.audit.findings import Check, Seen
+from oracle.audit.live.mechanisms import Heard, heard, inexact
 from oracle.audit.randomness import Draws, Randomness
+from oracle.audit.references.far_out import wrong_far_out
 from oracle.audit.runs.checks import run_of
 from oracle.audit.runs.distributions import TYPES, uneven_distribution
 from oracle.audit.runs.distributions import play as play_distribution
@@ -21,7 +24,7 @@ from oracle.planning.ensemble.model import EnsemblePlan
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.statistics.model import TablePlan
 
-__all__ = ["lawful"]
+__all__ = ["lawful", "state_laws"]
 
 
 _RUNS: Final = 2
@@ -35,6 +38,9 @@ def lawful(plan: Plan, randomness: Randomness) -> Seen:
     Also where a state has been taken back. Floating-point noise has gaps that give single records away: so what is
     heard is asked at all edges about its thresholds, and far out, and compared with the law at high precision.
     """
+    far = wrong_far_out()
+    if far is not None:
+        return False, f"far out: {far}"
     several = states = 0
     for number in range(_RUNS):
         with heard() as found:
@@ -45,6 +51,19 @@ def lawful(plan: Plan, randomness: Randomness) -> Seen:
         several += sum(len(mechanisms) for mechanisms in found.mechanisms.values())
         states += found.restored
     return several > 0, f"{several} mechanisms that answered in {states} states are those due; all edges within 2^-128"
+
+
+def state_laws(plan: Plan, phase: int, where: str) -> Check:
+    """Return whether all that is due in a phase has its law, as a state's predictor makes it.
+
+    Args:
+        plan: The state's.
+        phase: Which it is in.
+        where: What the state is called in the report.
+    """
+    other = inexact(plan, min(phase, max(due_mechanisms(plan))))
+    what = "all noise and choices of its phase have their laws, to 128 bits"
+    return as_check(Due(where, what, other is None, f"{other or ''}"))
 
 
 def _played(plan: Plan, randomness: Randomness, number: int, found: Heard) -> Plan:

@@ -17,6 +17,7 @@ import numpy as np
 
 from oracle.audit.due.exactness import ALLOWED, exact_between, exact_questions, exact_sample, exact_stopper
 from oracle.audit.due.live import Mechanism, due_mechanisms
+from oracle.audit.references.far_out import exact_choice
 from oracle.mechanisms.choice import exponential
 from oracle.mechanisms.noise import laws, tables
 from oracle.mechanisms.thresholds.paid import BetweenThresholds, PaidQuestions
@@ -24,7 +25,7 @@ from oracle.mechanisms.thresholds.stopper import Stopper
 from oracle.planning.plan import Plan
 from oracle.predictors.phased import PhasedPredictor
 
-__all__ = ["Heard", "heard"]
+__all__ = ["Heard", "heard", "inexact"]
 
 _LOOKED_AT: Final = 2
 """Objects of one kind and phase whose edges are found."""
@@ -83,7 +84,21 @@ def _exact(mechanism: Mechanism, live: Any) -> bool:  # noqa: ANN401 -- an objec
         return bool(exact_questions(live) <= ALLOWED)
     if kind == "noise":
         return bool(exact_sample(partial(live, law, *rest), law, *rest) <= ALLOWED)
-    return kind != "bits" or _exact_bits(live, law, *rest)
+    return _exact_bits(live, law, *rest) if kind == "bits" else exact_choice(law) is None
+
+
+def inexact(plan: Plan, phase: int) -> Mechanism | None:
+    """Return what is due in a phase and has another law when it is made as predictors make it, if anything."""
+    made: dict[str, Callable[..., Any]] = {
+        "depths": BetweenThresholds,
+        "Stopper": lambda law, scale, threshold: Stopper(scale, threshold, law),
+        "questions": lambda law, slope, paid, threshold, _gap: PaidQuestions(law, slope, paid, threshold),
+        "noise": lambda *_: tables.sample,
+        "bits": lambda *_: laws.named_law,
+        "choice": lambda *_: exponential.choose,
+    }
+    due = due_mechanisms(plan)[phase]
+    return next((one for one in due if not _exact(one, made[one[0]](*one[1:]))), None)
 
 
 def _exact_bits(live: Callable[..., laws.NoiseLaw], law: Any, scale: float) -> bool:  # noqa: ANN401 -- a literal

@@ -1,6 +1,7 @@
 """A run on D, and runs on its neighbours with the outputs of all mechanisms frozen (see `tape.py`)."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from oracle.accounting.ledger import SideRearmed
 from oracle.audit.recording.listening import Listener
 from oracle.audit.recording.tape import Address, Change, Divergence, Tape
+from oracle.audit.recording.work import Work, worked_on
 from oracle.errors import DataError
 from oracle.planning.ensemble.model import EnsemblePlan
 from oracle.planning.plan import BoxPlan, Plan
@@ -37,6 +39,7 @@ _PRIVATE: Final = {
 """How names of arrays begin that may depend on records otherwise than by what mechanisms told; others are public."""
 
 
+_SHOWN: Final = ("facts", "others")
 _TOLD: Final = ("labels", "phases", "values", "paid", "verified", "found")
 
 
@@ -101,6 +104,8 @@ class Recorded(NamedTuple):
         states: Before each batch, and behind the last.
         answers: To each batch.
         lives: (side, round) of each life that began in a phase, or of an ensemble's at all but the first.
+        shown: What else anybody may be told of the first state.
+        work: What was done for each batch's answers; nothing where it was not looked at.
     """
 
     world: World
@@ -110,6 +115,8 @@ class Recorded(NamedTuple):
     states: Sequence[StateArrays]
     answers: Sequence[Answers]
     lives: Sequence[tuple[int, int]]
+    shown: Sequence[Any]
+    work: Sequence[Work] = ()
 
 
 class Replayed(NamedTuple):
@@ -126,7 +133,8 @@ class Replayed(NamedTuple):
     until: int
 
 
-def _trained(world: World, listener: Listener, tape: Tape) -> tuple[StateArrays, int | None]:
+def _trained(world: World, listener: Listener, tape: Tape) -> tuple[StateArrays, int | None, list[Any]]:
+    """Return a state, what was released of its points, and what else anybody may be told of it."""
     trainer = new_trainer(world.plan, world.secret)
     listener.tape = tape
     try:
@@ -135,27 +143,30 @@ def _trained(world: World, listener: Listener, tape: Tape) -> tuple[StateArrays,
         predictor = trainer.finish()
     finally:
         listener.tape = None
-    return predictor.export(), points_beyond(trainer)
+    shown = [getattr(predictor, name)() for name in _SHOWN if hasattr(predictor, name)]
+    return predictor.export(), points_beyond(trainer), shown
 
 
-def _answered(
-    world: World, state: StateArrays, rows: slice, listener: Listener, tape: Tape
+def _answered(  # noqa: PLR0913, PLR0917 -- who plays, and who looks
+    world: World, state: StateArrays, rows: slice, listener: Listener, tape: Tape, work: Work | None = None
 ) -> tuple[Answers, Predictor]:
     predictor = restore_predictor(world.plan, {name: array.copy() for name, array in state.items()})
     listener.tape = tape
     try:
-        answers = predictor.answer(world.queries[rows], world.present[rows])
+        with nullcontext() if work is None else worked_on(work):
+            answers = predictor.answer(world.queries[rows], world.present[rows])
     finally:
         listener.tape = None
     return answers, predictor
 
 
-def record(world: World, listener: Listener) -> Recorded:
+def record(world: World, listener: Listener, *, worked: bool = False) -> Recorded:
     """Play the run on D, in batches of all sizes, one of which ends with each phase.
 
     Args:
         world: D.
         listener: Who hears.
+        worked: Whether runs on D' must also do the same work.
     """
     count = len(world.queries)
     ends = np.cumsum([min(phase.rounds, count) for phase in world.plan.phases])
@@ -163,17 +174,19 @@ def record(world: World, listener: Listener) -> Recorded:
         {0, *(cut for cut in accumulate(_BATCHES * count) if cut < count), *ends[ends < count].tolist(), count}
     )
     tapes, given, lives = [Tape()], list[Answers](), list[tuple[int, int]]()
-    state, margin = _trained(world, listener, tapes[0])
-    states = [state]
+    state, margin, shown = _trained(world, listener, tapes[0])
+    states, work = [state], list[Work]()
     for start, stop in pairwise(cuts):
         tapes.append(Tape())
-        answers, predictor = _answered(world, states[-1], slice(start, stop), listener, tapes[-1])
+        work += [Work()] if worked else []
+        mine = work[-1] if worked else None
+        answers, predictor = _answered(world, states[-1], slice(start, stop), listener, tapes[-1], mine)
         given.append(answers)
         states.append(predictor.export())
         lives += [(event.side, event.round) for event in answers.events if isinstance(event, SideRearmed)]
         if isinstance(predictor, Ensemble) and predictor.lives > len(lives) + 1:  # one begins with a phase
             lives.append((0, stop))
-    return Recorded(world, cuts, tapes, margin, states, given, lives)
+    return Recorded(world, cuts, tapes, margin, states, given, lives, shown, work)
 
 
 def replay(run: Recorded, listener: Listener, other: Other) -> Replayed:
@@ -198,12 +211,13 @@ def _replayed(run: Recorded, listener: Listener, other: Other, moved: list[Moved
     world, first, state = other.world, 0, run.states[0]
     if other.round is None:
         tape = Tape(run.tapes[0])
-        state, margin = _trained(world, listener, tape)
+        state, margin, shown = _trained(world, listener, tape)
         moved += [Moved(change, 0, 0) for change in tape.changes(frozenset())]
         if margin is not None and run.margin is not None and margin != run.margin:
             moved.append(Moved(Change("margin", None, 0, float(margin - run.margin)), 0, 0))
-        if _unlike(world.plan, state, run.states[0]):
-            raise Divergence(f"{_unlike(world.plan, state, run.states[0])}: it follows from the rows")
+        unlike = _unlike(world.plan, state, run.states[0]) or ("what is shown" if shown != run.shown else None)
+        if unlike:
+            raise Divergence(f"{unlike}: it follows from the rows")
         if _equal(state, run.states[0]):
             return 0
         world = world._replace(plan=run.world.plan)  # D' may declare one row more
@@ -217,17 +231,25 @@ def _replayed(run: Recorded, listener: Listener, other: Other, moved: list[Moved
         begun = world.plan.first_round(phase)
         own = other.round - begun if there and other.round is not None else None
         tape = Tape(run.tapes[batch + 1], own, other.forced)
-        answers, predictor = _answered(world, state, slice(start, stop), listener, tape)
+        work = Work() if run.work else None
+        answers, predictor = _answered(world, state, slice(start, stop), listener, tape, work)
         halted = {(side, at - begun) for side, at in run.lives}
         moved += [Moved(one, phase, _life(run, begun, one.address)) for one in tape.changes(halted)]
         if not _same(answers, run.answers[batch], None if own is None else own + begun - start):
             raise Divergence("what is told follows from the data")
-        state = predictor.export()
-        if _unlike(world.plan, state, run.states[batch + 1]):
-            raise Divergence(f"{_unlike(world.plan, state, run.states[batch + 1])}: it follows from the data")
+        _compare(world.plan, state := predictor.export(), run, batch, work)
         if _equal(state, run.states[batch + 1]):
             return stop
     return run.cuts[-1] + 1
+
+
+def _compare(plan: Plan, state: StateArrays, run: Recorded, batch: int, work: Work | None) -> None:
+    """Refuse a state behind a batch, or what was done for it, that follows from the data."""
+    if work is not None and (place := work.unlike(run.work[batch])):
+        raise Divergence(f"{place}: the work that is done follows from the data")
+    unlike = _unlike(plan, state, run.states[batch + 1])
+    if unlike:
+        raise Divergence(f"{unlike}: it follows from the data")
 
 
 def _phase_of(plan: Plan, number: int) -> int:

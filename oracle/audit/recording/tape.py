@@ -7,8 +7,10 @@ between the two is the data's doing: inputs of mechanisms, whose differences the
 What bits were for, and so which mechanism it is, follows from their address.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import product
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -22,6 +24,9 @@ __all__ = ["Address", "Change", "Divergence", "Tape", "Use"]
 
 Numbers = NDArray[Any]
 Words = NDArray[np.uint64]
+
+
+_BY_DATA: Final = (Purpose.COIN, Purpose.CHOICE)
 
 
 class Divergence(Exception):  # noqa: N818 -- it is caught in this floor, and is no error of Perpetua's
@@ -108,6 +113,11 @@ class Tape:
                 return Address(purpose, int(sides[found[0, 0]]), int(rounds[found[0, 1]]))
         raise Divergence("noise is made of bits that have no address")
 
+    def _addresses(self) -> Counter[tuple[int, int, int]]:
+        """Return how often what was asked for, but for coins, which records have, and choices, heard as such."""
+        asked = [(kind, rounds, sides) for _, kind, rounds, sides in self._asked if kind not in _BY_DATA]
+        return Counter((kind, *one) for kind, *both in asked for one in product(both[0].tolist(), both[1].tolist()))
+
     def heard(self, kind: str, public: Any, words: Words, inputs: Any, live: Callable[[], Any]) -> Any:  # noqa: ANN401
         """Return what noise makes of inputs; in a run on D' what it made before.
 
@@ -174,6 +184,8 @@ class Tape:
             return []
         if len(self.uses) < len(self._before.uses):
             raise Divergence("noise is not used where it was before")
+        if self._addresses() != self._before._addresses():  # noqa: SLF001 -- of this class
+            raise Divergence("which bits are drawn follows from the data")
         found, edges = list[Change](), list[tuple[int, Words, Numbers]]()
         for number, (use, before) in enumerate(zip(self.uses, self._before.uses, strict=True)):
             if use.kind == "edge":

@@ -62,6 +62,13 @@ _FINDS: Final = {
     "noise behind a restart has the law that is due": "noise of another law once sides were armed again or a state was "
     "restored, over many keys",
     "one record moves inputs as declared": "a record that moves what the noise hides by more than its proof allows",
+    "all else follows from what mechanisms say": "something that is told or done by the rows and that no "
+    "mechanism hides, on data of all kinds: a choice made without noise where it is clear, or work that is spared",
+    "what a plan claims is due": "a planner whose plans have less noise, or pay for more, than their claims allow",
+    "what a daemon tells is public": "labels, rows, values or texts of errors in logs, metrics, status, "
+    "ledger, sizes of files or answers; or work, and time that is told, that follows from what is private",
+    "what is released is priced as its noise has it": "a released score with less noise, or a score or a count "
+    "of init at a lower price, than is stated",
     "a row that is too large is refused": "a row that is taken although it moves more than it is charged for",
     "one message, one round": _SHARED,
     "each message is a round": _SHARED,

@@ -11,23 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.base import Deliveries, Delivery
+from oracle.audit.due.plan import audit_plan
 from oracle.audit.findings import Check, Seen
 from oracle.audit.games.learners import LEARNERS
 from oracle.audit.games.plans import TARGETS, Target, small_plan
 from oracle.audit.laws.choices import chosen
 from oracle.audit.laws.noise import settled
+from oracle.audit.laws.prices import priced
 from oracle.audit.live.checks import lawful
 from oracle.audit.randomness import Randomness
+from oracle.audit.recording.other_data import follows_from_outputs
 from oracle.audit.recording.sensitivity import sensitivity
 from oracle.audit.runs.checks import beside_plain
 from oracle.audit.runs.trials import ask, stream, trained
 from oracle.audit.structure.distributions import ladder_draws, ladder_laws, ladder_plainly, ladder_proved
 from oracle.audit.structure.ensembles import one_draw, plainly, proved
 from oracle.audit.structure.tables import judged, ledger_tells, paid_once, replayed
+from oracle.audit.structure.told import tells_public, two_questions
 from oracle.errors import StateError
-from oracle.planning.distribution.model import DistributionPlan
 from oracle.planning.plan import BoxPlan, Plan
-from oracle.planning.statistics.model import StatisticsPlan, TablePlan
 from oracle.predictors.base import Answers
 from oracle.predictors.kinds import restore_predictor
 from oracle.runtime.shard import Outcome, Shard
@@ -77,7 +79,7 @@ def no_deduplication(plan: Plan, randomness: Randomness) -> Seen:
     """Two messages are two rounds, whatever they say: else whoever guesses an id is given a hidden answer."""
     predictor = trained(plan, randomness.secret(0))
     first = Snapshot.first(plan.digest, predictor.export())
-    bodies = [b'{"id":"one",%b}' % said for said in _two_questions(plan)]  # one id, two bodies
+    bodies = [b'{"id":"one",%b}' % said for said in two_questions(plan)]  # one id, two bodies
     messages = Deliveries.of(Delivery(position, bodies[position % 2]) for position in range(1, 10))
     runs = [_outcome(Shard(plan, first), messages.part(0, count)) for count in (1, 2, 9)]
     rounds = [run.rounds for run in runs]
@@ -86,14 +88,11 @@ def no_deduplication(plan: Plan, randomness: Randomness) -> Seen:
     return good, f"1, 2 and 9 messages with one id took {rounds[0]}, {rounds[1]} and {rounds[2]} rounds"
 
 
-def _two_questions(plan: Plan) -> list[bytes]:
-    """Return what two messages say, but for their ids."""
-    if isinstance(plan, DistributionPlan):
-        return [b'"at":0.25', b'"at":0.26']
-    if not isinstance(plan, TablePlan):
-        return [b'"x":[0.25]', b'"x":[0.26]']
-    above = b"" if isinstance(plan, StatisticsPlan) else b',"above":0.9'
-    return [b'"where":{"a":["%d"]}%b' % (cell, above) for cell in (0, 1)]
+def accounted(plan: Plan, _randomness: Randomness) -> Seen:
+    """A second accountant finds no figure of a planner's plan that privacy rests on to be short."""
+    found = [one for one in audit_plan(plan) if not one.promise]
+    wrong = next((f"{one.target}: {one.name}: {one.says}" for one in found if not one.passed), None)
+    return wrong is None, wrong or f"{len(found)} figures of a plan of its planner's are those due"
 
 
 def _outcome(shard: Shard, messages: Deliveries) -> Outcome:
@@ -104,6 +103,9 @@ _PLAIN: Final = "answers are those of a plain re-implementation"
 _CHOSEN: Final = "private choices have the law that is due"
 _SETTLED: Final = "noise behind a restart has the law that is due"
 _MOVES: Final = "one record moves inputs as declared"
+_FOLLOWS: Final = "all else follows from what mechanisms say"
+_PRICED: Final = "what is released is priced as its noise has it"
+_TOLD: Final = "what a daemon tells is public"
 _LAWFUL: Final = "thresholds and noise are the plan's, exactly"
 
 CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
@@ -112,6 +114,9 @@ CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
     _SETTLED: settled,
     _CHOSEN: chosen,
     _MOVES: sensitivity,
+    _FOLLOWS: follows_from_outputs,
+    _TOLD: tells_public,
+    _PRICED: priced,
     "one message, one round": no_deduplication,
 }
 """Of predictors with armed sides, by what must hold."""
@@ -122,6 +127,8 @@ _NOMINAL: Final = (_PLAIN, _LAWFUL, _SETTLED, _CHOSEN)
 _ALL: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
     _LAWFUL: lawful,
     _MOVES: sensitivity,
+    _FOLLOWS: follows_from_outputs,
+    "what a plan claims is due": accounted,
     "a restored state answers on as before": restored,
     "the genesis key is let go": key_let_go,
     "each message is a round": no_deduplication,
@@ -133,6 +140,7 @@ _TABLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
     "what is released has the plan's noise": judged,
     "paid answers are counted up to K": paid_once,
     **_ALL,
+    _TOLD: tells_public,
 }
 
 _ENSEMBLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
@@ -140,6 +148,8 @@ _ENSEMBLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
     _CHOSEN: chosen,
     "its figures are the proof's": proved,
     **_ALL,
+    _TOLD: tells_public,
+    _PRICED: priced,
     "a draw serves once only": one_draw,
 }
 
@@ -154,12 +164,15 @@ _DISTRIBUTION: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
 _LEARNER_CHECKS: Final[dict[str, dict[str, Callable[[Plan, Randomness], Seen]]]] = {
     "classical": {
         _PLAIN: beside_plain,
+        _PRICED: priced,
         _CHOSEN: chosen,
         **_ALL,
+        _TOLD: tells_public,
     },
     "bisection": {
         _PLAIN: beside_plain,
         **_ALL,
+        _TOLD: tells_public,
     },
     "statistics": _TABLE,
     "sparse-vector": _TABLE,

@@ -103,6 +103,7 @@ def audit_own(
     """
     from oracle.audit.due.plan import audit_plan
     from oracle.audit.due.state import audit_state
+    from oracle.audit.live.checks import state_laws
 
     if key is not None and state is None:
         raise InputError("--key", str(key), "must go with --state")
@@ -125,6 +126,7 @@ def audit_own(
         where = "state" if len(shards) == 1 else f"shard {number}"
         attacked(f"The newest snapshot of {where} {shard}: round {snapshot.round:,}, phase {snapshot.phase}.", plan)
         yield from audit_state(plan, snapshot, where)
+        yield state_laws(plan, snapshot.phase, where)
 
 
 def _shown(checks: Iterator[Check], plan: Plan) -> Iterator[Check]:

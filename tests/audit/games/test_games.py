@@ -1,6 +1,7 @@
 """The games against what is shipped: no claim is refuted, and somebody comes near every kind of claim."""
 
 import math
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -9,11 +10,11 @@ import pytest
 from oracle.accounting.accountant import delta_at
 from oracle.audit.findings import NEAR
 from oracle.audit.games import game
-from oracle.audit.games.adversaries import ADVERSARIES
+from oracle.audit.games.adversaries import ADVERSARIES, KNOWN_LIFE
 from oracle.audit.games.cells import Cell, all_cells, run_cell
 from oracle.audit.games.game import Game
 from oracle.audit.games.learners import LEARNERS, shadow_bits
-from oracle.audit.games.plans import TARGETS, between_instance, small_plan
+from oracle.audit.games.plans import TARGETS, WIDE, between_instance, small_plan
 from oracle.audit.games.policies import between_policy, halting_law, stopper_shapes, worst_depth
 from oracle.audit.games.questions import QUESTIONERS, play_questions, questioner
 from oracle.audit.games.sequence import play_out
@@ -27,6 +28,7 @@ from oracle.planning.bisection.model import BisectionPlan
 from oracle.planning.guarantees import query_guarantee, training_event
 from oracle.planning.kinds import KINDS
 from oracle.planning.planner import verify_plan
+from oracle.predictors import sides
 from oracle.predictors.bisection.predictor import Bisection
 from oracle.predictors.kinds import new_trainer
 from tests.accounting.worst_case import worst_delta
@@ -113,6 +115,21 @@ def test_a_side_with_next_to_no_noise_is_found_where_it_is(monkeypatch, phase, a
     assert found.refutes
     assert found.games < 200
     assert found.aim == "edge"
+
+
+@pytest.mark.slow
+def test_a_side_armed_again_with_next_to_no_noise_is_found(monkeypatch):
+    """By who knows all of its points but one; with the noise that is claimed nothing is refuted."""
+    cell = Cell("predictor", WIDE.name, KNOWN_LIFE, 2.0, 0.01, 400)
+    assert not run_cell(replace(cell, games=64), SEED, 1e-5, limit=False).refutes
+    real = sides.SideBank.__dict__["begin"].__func__
+
+    def begin(cls, phase, *rest):
+        rearmed = msgspec.structs.replace(phase.rearmed, scale=30.0 * phase.rearmed.scale)
+        return real(cls, msgspec.structs.replace(phase, rearmed=rearmed), *rest)
+
+    monkeypatch.setattr(sides.SideBank, "begin", classmethod(begin))
+    assert run_cell(cell, SEED, 1e-5, limit=False).refutes
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda one: one.name)
