@@ -14,7 +14,10 @@ from connectors.base import Deliveries, Delivery
 from oracle.audit.choice_laws import chosen
 from oracle.audit.distribution_checks import ladder_draws, ladder_laws, ladder_plainly, ladder_proved
 from oracle.audit.ensemble_checks import one_draw, plainly, proved
+from oracle.audit.exchange_checks import exchanged
 from oracle.audit.findings import Check
+from oracle.audit.fork_checks import forked
+from oracle.audit.kept_checks import kept
 from oracle.audit.learner_checks import key_let_go
 from oracle.audit.learners import LEARNERS
 from oracle.audit.live_checks import lawful
@@ -22,6 +25,7 @@ from oracle.audit.noise_laws import settled
 from oracle.audit.plans import TARGETS, Target, small_plan
 from oracle.audit.randomness import Randomness
 from oracle.audit.sensitivity import sensitivity
+from oracle.audit.split_checks import booked, parted, persons_kept
 from oracle.audit.table_checks import judged, ledger_tells, paid_once, replayed
 from oracle.audit.trials import ask, stream, trained
 from oracle.audit.whole_checks import beside_plain
@@ -101,6 +105,16 @@ _SETTLED: Final = "noise behind a restart has the law that is due"
 _MOVES: Final = "one record moves inputs as declared"
 _LAWFUL: Final = "thresholds and noise are the plan's, exactly"
 
+_AROUND: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
+    "forks have noise of their own, and are paid for": forked,
+    "no other log is answered behind a snapshot": exchanged,
+    "sizes of states are public, and no key of before is kept": kept,
+    "shards share no row": parted,
+    "of a person as few rows are used as is said": persons_kept,
+    "what is told of epsilon and delta adds up": booked,
+}
+"""Of what is around predictors: states, forks, restarts, shards and ledgers."""
+
 CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
     _PLAIN: beside_plain,
     _LAWFUL: lawful,
@@ -108,10 +122,11 @@ CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
     _CHOSEN: chosen,
     _MOVES: sensitivity,
     "one message, one round": no_deduplication,
+    **_AROUND,
 }
 """Of predictors with armed sides, by what must hold."""
 
-_NOMINAL: Final = (_PLAIN, _LAWFUL, _SETTLED, _CHOSEN)
+_NOMINAL: Final = (_PLAIN, _LAWFUL, _SETTLED, _CHOSEN, *_AROUND)
 """Those of profile `paper`, too."""
 
 _ALL: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
@@ -120,6 +135,7 @@ _ALL: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
     "a restored state answers on as before": restored,
     "the genesis key is let go": key_let_go,
     "each message is a round": no_deduplication,
+    **_AROUND,
 }
 
 _TABLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
