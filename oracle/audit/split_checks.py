@@ -157,7 +157,7 @@ def persons_kept(_plan: Plan, randomness: Randomness) -> Seen:
     for most in range(1, _ROWS):
         choice = AtMost(PhaseKey(randomness.secret(2048 + most)), most)
         kept = choice.kept(names, whose)
-        if (np.bincount(whose[kept], minlength=_PERSONS) != np.minimum(np.bincount(whose), most)).any():
+        if (np.bincount(whose[kept], minlength=_PERSONS) != np.minimum(np.bincount(whose, minlength=_PERSONS), most)).any():
             return False, f"of some person more than {most} rows are used, or fewer though there are as many"
         for person in (draws.below(_PERSONS), int(whose[0]), int(whose[-1])):
             others = whose != person
