@@ -99,7 +99,7 @@ promises: dev build/promises/.packages ## promised and seen on real data; writes
 statistics: dev build/promises/.packages build/statistics/.peers ## 100,000 questions about two tables, beside other methods (an hour; ARGS="--page")
 	@$(BIN)/python -W ignore -m tests.experiments.statistics $(ARGS)
 
-distributions: dev build/promises/.packages ## shares and quantiles of real delays, days, texts and sera, beside other releases (a minute; ARGS="--page")
+distributions: dev build/promises/.packages ## shares and quantiles of real delays, days, texts and sera, beside other releases (seconds; ARGS="--page")
 	@$(BIN)/python -W ignore -m tests.experiments.distributions $(ARGS)
 
 ensemble: dev build/promises/.packages ## ensembles over ten phases of real data; writes build/ensemble (many minutes; ARGS="--only flights")

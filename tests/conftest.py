@@ -20,10 +20,10 @@ _HERE: Final = Path(__file__).parent
 
 SLOW: Final = (
     "accounting/test_theorem_b_prime.py::test_a_choice_before_is_paid_by_its_rho",
-    "audit/test_audit_command.py",
-    "audit/test_crash.py",
-    "audit/test_games.py",
-    "audit/test_mutants.py",
+    "audit/crashes/test_daemons.py",
+    "audit/games/test_games.py",
+    "audit/planted/test_mutants.py",
+    "audit/report/test_audit_command.py",
     "benchmarks",
     "cli/test_budget.py::test_two_at_once_do_not_pass_it_together",
     "cli/test_evaluate.py",
@@ -64,8 +64,8 @@ SLOW: Final = (
 """Folders, files and tests of `tests`."""
 
 FIRST: Final = (
-    "audit/test_crash.py::test_noise_that_is_drawn_again_is_found",
-    "audit/test_games.py::test_a_whole_predictor_stays_below_its_claim_and_comes_near",
+    "audit/crashes/test_daemons.py::test_noise_that_is_drawn_again_is_found",
+    "audit/games/test_games.py::test_a_whole_predictor_stays_below_its_claim_and_comes_near",
     "cli/test_evaluate.py::test_a_promise_that_is_kept",
     "cli/test_evaluate.py::test_a_released_score",
     "cli/test_evaluate.py::test_refusals",

@@ -47,7 +47,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
         highest: Upper end for this event; null if it has none.
         ceiling: What all games could have proved at most, of something with no privacy at all.
         limit: The detection limit: the least multiple of the claimed epsilon, on a ladder, that the same adversary
-            would have refuted, measured (`oracle.audit.sequence`); null if none, or if not measured
+            would have refuted, measured (`oracle.audit.games.sequence`); null if none, or if not measured
             (nominal claims, daemons).
         miss: Probability that `lowest` is too high by chance.
         seconds: Processor time that it took.

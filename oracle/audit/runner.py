@@ -11,12 +11,12 @@ from typing import NamedTuple
 import msgspec
 
 from oracle import durable
-from oracle.audit.boundaries import strike_boundaries
-from oracle.audit.cells import Cell, run_cell
-from oracle.audit.crash import play_daemon
+from oracle.audit.crashes.boundaries import strike_boundaries
+from oracle.audit.crashes.daemons import play_daemon
 from oracle.audit.findings import Check, Finding
-from oracle.audit.structure import run_check
-from oracle.audit.timing import run_timing
+from oracle.audit.games.cells import Cell, run_cell
+from oracle.audit.structure.checks import run_check
+from oracle.audit.timing.checks import run_timing
 from oracle.errors import InputError, StorageError
 
 __all__ = [

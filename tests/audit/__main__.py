@@ -4,7 +4,7 @@ import sys
 import time
 
 from oracle.audit.findings import Finding
-from tests.audit.catchers import CATCHERS, catch, caught
+from tests.audit.planted.catchers import CATCHERS, catch, caught
 
 
 def main() -> int:

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from oracle.audit.score import SCORES, Score, read_scores
+from oracle.audit.report.score import SCORES, Score, read_scores
 from oracle.cli.version import version
 from tests.mutants.attacks import Verdict
 from tests.mutants.mutants import Mutant

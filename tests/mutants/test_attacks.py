@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.audit.score import HELD_OUT, SCORES, read_scores, score_in_words
+from oracle.audit.report.score import HELD_OUT, SCORES, read_scores, score_in_words
 from tests.mutants import scored
 from tests.mutants.attacks import Verdict, audited
 from tests.mutants.mutants import LISTS, Mutant
@@ -56,7 +56,7 @@ def test_a_score_is_kept_unless_fewer_are_found(tmp_path, monkeypatch):
     """It tells the kinds of what was missed, and how many of each, and no names."""
     kept = tmp_path / "scores.json"
     kept.write_text("{}")
-    for module in ("oracle.audit.score", "tests.mutants.scored"):
+    for module in ("oracle.audit.report.score", "tests.mutants.scored"):
         monkeypatch.setattr(f"{module}.SCORES", kept)
     mutants = [Mutant(f"name {kind}", "", "", "", kind=kind) for kind in ("restore", "re-arm", "re-arm", "trim")]
     some, all_ = (

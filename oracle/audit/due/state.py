@@ -12,8 +12,8 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
+from oracle.audit.due.exactness import ALLOWED, exact_between, exact_stopper
 from oracle.audit.due.parts import Due, as_check
-from oracle.audit.exactness import ALLOWED, exact_between, exact_stopper
 from oracle.audit.findings import Check
 from oracle.mechanisms.noise.tables import Law
 from oracle.mechanisms.thresholds.paid import BetweenThresholds

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.audit.coins import Guesses, cap, judge
+from oracle.audit.attacks.coins import Guesses, cap, judge
 from oracle.audit.randomness import Draws
 from oracle.audit.reconstruction.decoders import least_squares, linear_program
 from oracle.audit.reconstruction.people import People

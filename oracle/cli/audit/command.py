@@ -28,7 +28,7 @@ from oracle.receipts.keys import signing_key
 __all__ = ["app"]
 
 if TYPE_CHECKING:
-    from oracle.audit.report import Report
+    from oracle.audit.report.contents import Report
     from oracle.audit.runner import Job
 
 _LEAST: Final = 64
@@ -194,10 +194,10 @@ def _seed(text: str | None) -> str | None:
 
 
 def _jobs(games: int, daemon_games: int, epsilons: tuple[float, ...]) -> "list[Job]":
-    from oracle.audit.cells import all_cells
+    from oracle.audit.games.cells import all_cells
     from oracle.audit.runner import daemon_job, game_job, structure_job, timing_job
-    from oracle.audit.structure import structure_names
-    from oracle.audit.timing import TIMINGS
+    from oracle.audit.structure.checks import structure_names
+    from oracle.audit.timing.checks import TIMINGS
 
     jobs = [structure_job(target, check) for target, check in structure_names()]
     jobs += [daemon_job(daemon_games)] if daemon_games else []

@@ -7,9 +7,9 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from oracle.audit.coins import judge
-from oracle.audit.conversation import Conversation
-from oracle.audit.majority import agreement_bound, correlations, majority
+from oracle.audit.attacks.coins import judge
+from oracle.audit.attacks.conversation import Conversation
+from oracle.audit.attacks.majority import agreement_bound, correlations, majority
 from oracle.audit.randomness import Draws, Randomness
 from oracle.cli.audit.one_run import (
     AnswersFile,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, NoReturn
 import msgspec
 import typer
 
-from oracle.audit.coins import Guesses, cap, coins_needed
+from oracle.audit.attacks.coins import Guesses, cap, coins_needed
 from oracle.cli.output import Row, print_json, print_rows, wide_console
 from oracle.errors import InputError
 

@@ -20,8 +20,8 @@ from oracle.state.shards import shard_folders
 __all__ = ["audit_own", "run_own"]
 
 if TYPE_CHECKING:
-    from oracle.audit.forms import Form
-    from oracle.audit.report import Report
+    from oracle.audit.report.contents import Report
+    from oracle.audit.report.forms import Form
     from oracle.cli.audit.reporting import Reporter
 
 
@@ -76,7 +76,7 @@ def run_own(  # noqa: PLR0913 -- the command's options
 
 
 def _form(form: "Form", plans: Sequence[Plan], report: "Report") -> str:
-    from oracle.audit.forms import filled_in
+    from oracle.audit.report.forms import filled_in
 
     if len(plans) != 1:
         raise InputError("--format", form, f"must be filled in from one plan: {len(plans)} were given")

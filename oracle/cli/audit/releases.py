@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from oracle.audit.trace import Design
+from oracle.audit.attacks.trace import Design
 from oracle.errors import DataError, InputError, StorageError
 
 __all__ = [

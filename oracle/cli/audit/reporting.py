@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from oracle.audit.findings import Check, Finding, verdict
-from oracle.audit.page import chance, made, page
-from oracle.audit.report import Report, Scope, make_report
+from oracle.audit.report.contents import Report, Scope, make_report
+from oracle.audit.report.page import chance, made, page
 from oracle.audit.runner import Settings
 from oracle.cli.audit.files import remove_report, write_report
 from oracle.cli.output import figure_table

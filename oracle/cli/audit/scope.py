@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oracle.audit.report import Scope
-from oracle.audit.words import UNSEEN
+from oracle.audit.report.contents import Scope
+from oracle.audit.report.words import UNSEEN
 from oracle.planning.plan import Plan
 
 __all__ = ["own_scope", "toys_scope"]

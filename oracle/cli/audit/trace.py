@@ -8,10 +8,10 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from oracle.audit.coins import judge
-from oracle.audit.conversation import Conversation
+from oracle.audit.attacks.coins import judge
+from oracle.audit.attacks.conversation import Conversation
+from oracle.audit.attacks.trace import Design, draw_design, predicted_share, trace
 from oracle.audit.randomness import Draws, Randomness
-from oracle.audit.trace import Design, draw_design, predicted_share, trace
 from oracle.cli.audit.one_run import (
     AnswersFile,
     Ask,

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from oracle.audit.coins import cap, judge
+from oracle.audit.attacks.coins import cap, judge
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.reconstruction.decoders import Equations, least_squares, linear_program, predicted_share
 from oracle.audit.reconstruction.functions import summed, table_of

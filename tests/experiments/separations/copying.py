@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from oracle.audit.coins import cap, judge
-from oracle.audit.majority import agreement_bound, correlations, majority
+from oracle.audit.attacks.coins import cap, judge
+from oracle.audit.attacks.majority import agreement_bound, correlations, majority
 from oracle.planning.attributes import Attribute
 from oracle.predictors.base import Predictor
 from tests.experiments.separations.median import (

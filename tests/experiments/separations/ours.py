@@ -12,8 +12,8 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle.audit.attacks.trace import Design
 from oracle.audit.reconstruction.own import halved, least
-from oracle.audit.trace import Design
 from oracle.planning.attributes import WORD, Attribute
 from oracle.planning.distribution.model import DistributionModel, DistributionPlan
 from oracle.planning.distribution.tight import plan_distribution

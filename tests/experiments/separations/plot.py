@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from oracle.audit.coins import cap
+from oracle.audit.attacks.coins import cap
 from tests.experiments.separations.copying import Copied, Medians, Vectors
 from tests.experiments.separations.ours import DELTA
 from tests.experiments.separations.prefix import Asked

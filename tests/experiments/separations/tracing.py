@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from oracle.audit.coins import cap, judge
+from oracle.audit.attacks.coins import cap, judge
+from oracle.audit.attacks.trace import Design, draw_design, predicted_share, trace
+from oracle.audit.games.wealth import Wealth
 from oracle.audit.randomness import Draws, Randomness
-from oracle.audit.trace import Design, draw_design, predicted_share, trace
-from oracle.audit.wealth import Wealth
 from oracle.planning.statistics.counts import gaussian_deviation
 from tests.experiments.separations.ours import DELTA, KINDS, shares
 from tests.experiments.separations.prefix import (

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oracle.audit import simulator
-from oracle.audit.simulator import Simulator, Told
+from oracle.audit.references import simulator
+from oracle.audit.references.simulator import Simulator, Told
 from oracle.planning.statistics.model import TablePlan
 from oracle.predictors.statistics import hypothesis, public, released, repeats, thresholds
 from oracle.runtime.shard import Shard

@@ -36,8 +36,8 @@ _PATH: Final = frozenset(
 _WRITING: Final = ("O_CREAT", "O_TRUNC", "O_TMPFILE")
 
 _OTHERS: Final = {
-    "oracle/audit/boundaries.py": "the folders of daemons that are killed",
-    "oracle/audit/crash.py": "the folders of daemons that are played with",
+    "oracle/audit/crashes/boundaries.py": "the folders of daemons that are killed",
+    "oracle/audit/crashes/daemons.py": "the folders of daemons that are played with",
     "oracle/cli/audit/files.py": "a report, made again by the same command",
     "oracle/cli/audit/releases.py": "the files of an attack, made again by the same command",
     "oracle/cli/demo.py": "the demonstration's folder",

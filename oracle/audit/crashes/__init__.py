@@ -1,0 +1,1 @@
+"""Games through daemons that are killed."""

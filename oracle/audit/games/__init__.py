@@ -1,0 +1,1 @@
+"""Games of two worlds, and the bets that they refute a claimed epsilon by."""

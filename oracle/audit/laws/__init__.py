@@ -1,0 +1,1 @@
+"""Whether what is drawn, chosen or released has the law that is due, judged by bets."""

@@ -1,0 +1,1 @@
+"""What answers in running predictors, beside what is due."""

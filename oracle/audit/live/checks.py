@@ -1,0 +1,71 @@
+"""Checks of what answers in runs of all predictors, in each phase and behind each restart."""
+
+from itertools import pairwise
+from typing import Final
+
+from oracle.audit.live.mechanisms import Heard, heard
+from oracle.audit.randomness import Draws, Randomness
+from oracle.audit.runs.checks import run_of
+from oracle.audit.runs.distributions import TYPES, uneven_distribution
+from oracle.audit.runs.distributions import play as play_distribution
+from oracle.audit.runs.ensembles import play as play_ensemble
+from oracle.audit.runs.ensembles import uneven_plan
+from oracle.audit.runs.served import Served
+from oracle.audit.runs.tables import eager
+from oracle.audit.runs.tables import play as play_table
+from oracle.audit.runs.uneven import run_with
+from oracle.audit.runs.whole import body_of, train
+from oracle.planning.distribution.model import DistributionPlan
+from oracle.planning.ensemble.model import EnsemblePlan
+from oracle.planning.plan import BoxPlan, Plan
+from oracle.planning.statistics.model import TablePlan
+
+__all__ = ["lawful"]
+
+Seen = tuple[bool, str]
+
+_RUNS: Final = 2
+_CUTS: Final = 40
+_MESSAGES: Final = 100
+
+
+def lawful(plan: Plan, randomness: Randomness) -> Seen:
+    """What answers has the law, the scale, the thresholds and the counts that are due, in each phase and life.
+
+    Also where a state has been taken back. Floating-point noise has gaps that give single records away: so what is
+    heard is asked at all edges about its thresholds, and far out, and compared with the law at high precision.
+    """
+    several = states = 0
+    for number in range(_RUNS):
+        with heard() as found:
+            used = _played(plan, randomness, number, found)
+        wrong = found.wrong(used)
+        if wrong is not None:
+            return False, f"run {number}: {wrong}"
+        several += sum(len(mechanisms) for mechanisms in found.mechanisms.values())
+        states += found.restored
+    return several > 0, f"{several} mechanisms that answered in {states} states are those due; all edges within 2^-128"
+
+
+def _played(plan: Plan, randomness: Randomness, number: int, found: Heard) -> Plan:
+    """Play a run of a plan of the same kind, and return that."""
+    draws = Draws(randomness, number)
+    found.enter(1)
+    if isinstance(plan, EnsemblePlan):
+        return play_ensemble(uneven_plan(draws, 2 + number, resting=number == 1), randomness, number).plan
+    if isinstance(plan, DistributionPlan):
+        return play_distribution(uneven_distribution(draws, TYPES[number]), randomness, number, _MESSAGES).plan
+    if isinstance(plan, TablePlan):
+        return play_table((plan, eager(plan))[number], randomness, number, _MESSAGES).plan
+    run = run_of(plan, draws, number)
+    if isinstance(plan, BoxPlan) and number == _RUNS - 1:  # the plan itself, whose sizes are not as small
+        run = run_with(draws, plan, run.plain)
+    predictor, _ = train(run, randomness.secret(number), draws)
+    served = Served(run.plan, predictor)
+    bodies = [body_of(run.plan, place, message) for place, message in enumerate(run.messages)]
+    for start, stop in pairwise([0, *[1 + cut for cut in draws.some(_CUTS, len(bodies) - 1)], len(bodies)]):
+        served.send(bodies[start:stop])
+        served.checkpoint()
+        served.restart()
+    used: Plan = run.plan
+    return used

@@ -1,0 +1,1 @@
+"""The second implementations: plain, slow, and from the written proofs alone."""

@@ -1,0 +1,1 @@
+"""What an audit says of itself: the report, its page, its words, forms of others, and its score."""

@@ -1,0 +1,132 @@
+"""Forms that others have made, filled in from a plan and its audit; what the owner must say is left open."""
+
+import re
+from pathlib import Path
+from string import Template
+from typing import Final, Literal
+
+from msgspec import UNSET
+
+from oracle.audit.report.contents import Report
+from oracle.errors import RefusedError
+from oracle.planning.plan import Plan
+from oracle.planning.promise import promise_of
+from oracle.planning.statistics.model import TablePlan
+
+__all__ = ["Form", "filled_in"]
+
+Form = Literal["registry", "nist"]
+
+_TEMPLATES: Final = {"registry": "registry.yaml", "nist": "nist.md"}
+_PROOFS: Final = {
+    "rectangles": "thresholds on noisy numbers of private points, and Stoppers (Theorem 11",
+    "stumps": "two private choices, thresholds on noisy numbers of points, and Stoppers (Theorems 10 and 11",
+    "classical": "the exponential mechanism, over all edges (Theorem 12",
+    "bisection": "bits of noisy comparisons of the rows' mean (Theorem 12",
+    "statistics": "private multiplicative weights: noisy comparisons, of which K are paid (Theorem 23",
+    "sparse-vector": "a sparse vector: noisy comparisons, of which K are paid (Theorem 23",
+    "distribution": "noisy comparisons with thresholds, of which K are paid (Theorem 30",
+    "ensemble": "thresholds on teachers' votes with noise, Stoppers, and noisy counts (Theorem 29",
+}
+"""What each predictor releases by, and where PRIVACY.md proves it."""
+
+_ROW = "a training row that is not there is blanked and keeps its number"
+_QUERY = ", a query that is not there is a round without one"
+_NOISE: Final = "Noise comes from integer tables under AES-256; no floating-point noise is added."
+_CHANNELS: Final = (
+    "Replays repeat the noise and spend nothing. That time tells no label is measured for boxes, proved of nothing. "
+    "Caches, power and the machine's memory are not covered. Whether and why a message is rejected is public."
+)
+
+
+def filled_in(form: Form, plan: Plan, report: Report) -> str:
+    """Return a form: OpenDP's registry of deployments (YAML), or a checklist along NIST SP 800-226 (Markdown).
+
+    Args:
+        form: Which.
+        plan: Of what is deployed.
+        report: Of its audit.
+
+    Raises:
+        RefusedError: Epsilon and delta of the plan are nominal, and a registry is of guarantees.
+    """
+    if plan.nominal and form == "registry":
+        raise RefusedError("--format = 'registry': epsilon and delta of this plan are names, and no guarantee")
+    template = Template((Path(__file__).parent / "templates" / _TEMPLATES[form]).read_text(encoding="utf-8"))
+    facts = {**_guarantee(plan), **_deployment(plan), **_audit(plan, report)}
+    return template.substitute({name: text.replace("\n", " ") for name, text in facts.items()})
+
+
+def _guarantee(plan: Plan) -> dict[str, str]:
+    hides, delta = _hides(plan), max(phase.delta for phase in plan.phases)
+    sums = f", and all records' deltas sum to {plan.delta!r} at most, for ever" if plan.sums_delta else ""
+    person = "nothing in the plan bounds m"
+    if plan.person is not UNSET:
+        bound = plan.person
+        person = f"{bound.rows} training rows of a person at most are used: epsilon = {bound.epsilon!r} for these"
+    unit = "One record: one training row or one query." if hides else f"One training row; {_unprotected(plan)}."
+    return {
+        "epsilon": _yaml_number(plan.epsilon),
+        "delta": _yaml_number(delta),
+        "nominal": " (nominal: no proof bounds it)" if plan.nominal else "",
+        "variant": "Approximate" if delta > 0.0 else "Pure",
+        "deltas": f"A record pays delta = {delta!r} at most{sums}.",
+        "square": f"{1.0 / plan.declared**2:.2g} for the n = {plan.declared:,} rows that are declared",
+        "unit": unit,
+        "neighbours": f"Neighbours differ in one record, there or not: {_ROW}{_QUERY if hides else ''}. The numbers of "
+        "declared rows and of rounds are public. Exchanging a record for another is two records.",
+        "composition": "A record pays epsilon and delta once, for all answers, however many there are. m records of a "
+        f"person pay m times epsilon, and more delta; {person}. Other models of the same rows, and forks, add theirs.",
+        "mechanism": f"{_PROOFS[plan.predictor]} of PRIVACY.md, for profile tight; this is {plan.profile})",
+    }
+
+
+def _deployment(plan: Plan) -> dict[str, str]:
+    hides, promise = _hides(plan), promise_of(plan)
+    columns = [f"{one.name} ({one.kind})" for one in plan.features]
+    if isinstance(plan, TablePlan):
+        columns = [f"{one.name} ({one.cells} cells)" for one in plan.attributes]
+    beyond = f" beyond {promise.beyond}" if promise.beyond else ""
+    private = hides or plan.released
+    others = "" if private else f"; {_unprotected(plan)}"
+    own = "An asker learns the answer to its own query, and nobody else may read it." if private else ""
+    return {
+        "product": "Machine learning model" if plan.released else "Interactive API",
+        "domain": f"{plan.declared:,} declared rows of {', '.join(columns)}",
+        "public": f"the plan, rounds and their times, phases, and which messages were rejected and why{others}",
+        "actors": "Whoever runs Perpetua is trusted with rows, queries, state and key. Askers are not: all of them may "
+        f"work together, know all records but one, and choose queries by earlier answers. {own}",
+        "source": "Dynamic" if hides else "Static",
+        "dynamics": "Queries become records that later ones are answered by."
+        if hides
+        else "No new private records come in.",
+        "channels": _CHANNELS if plan.nominal else f"{_NOISE} {_CHANNELS}",
+        "utility": f"Error at most {promise.bound:.4g}{beyond} on {promise.on}: {promise.kind} ({promise.basis}).",
+    }
+
+
+def _audit(plan: Plan, report: Report) -> dict[str, str]:
+    date = report.made[:10]
+    return {
+        "name": plan.name,
+        "slug": re.sub(r"[^a-z0-9]+", "_", plan.name.lower()).strip("_") or "perpetua",
+        "predictor": plan.predictor,
+        "version": report.version,
+        "digest": plan.digest.hex(),
+        "date": date,
+        "audited": f"`perpetua audit` of {date}, which can refute and not prove: {report.banner}",
+    }
+
+
+def _yaml_number(value: float) -> str:
+    """Return a number as YAML 1.1 reads it: one with an exponent needs a point."""
+    digits, exponent, power = f"{value!r}".partition("e")
+    return f"{digits}{'' if '.' in digits or not exponent else '.0'}{exponent}{power}"
+
+
+def _unprotected(plan: Plan) -> str:
+    return "a query changes no answer but its own" if plan.released else "what queries say is not protected"
+
+
+def _hides(plan: Plan) -> bool:
+    return plan.protects_queries and not plan.released
