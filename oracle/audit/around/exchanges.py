@@ -1,4 +1,4 @@
-"""Checks that no noise answers two queries where a log is exchanged behind a snapshot (see `oracle.audit.structure`)."""
+"""Checks that no noise answers two queries where a log is exchanged behind a snapshot."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -59,11 +59,11 @@ def exchanged(plan: Plan, randomness: Randomness) -> Seen:
     Else one noise answers two queries, and the difference of these has none.
     """
     cases = 0
-    for number, world in enumerate(islice(worlds_of(plan, randomness), _WORLDS)):
+    for number, whole in enumerate(islice(worlds_of(plan, randomness), _WORLDS)):
         draws = Draws(randomness, 128 + number)
-        count = min(_ROUNDS, len(world.queries), world.plan.rounds - 1)
+        count, world = min(_ROUNDS, len(whole.queries), whole.plan.rounds - 1), _with_near(whole)
         shard, bodies = opened(world, snapshot_of(world, predictor_of(world))), log_of(world, count)
-        world, snapshots, marks = _with_near(world), [shard.snapshot()], [Committed(0, shard.mark.pack())]
+        snapshots, marks = [shard.snapshot()], [Committed(0, shard.mark.pack())]
         for start, stop in pairwise((0, count // 3, 2 * count // 3, count)):
             shard.process(shard.decode(Log(bodies).part(start, stop)))
             snapshots.append(shard.snapshot())

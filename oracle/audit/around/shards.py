@@ -1,4 +1,4 @@
-"""Checks that shards share no row, and that of each person as few are used as is said (see `oracle.audit.structure`)."""
+"""Checks that shards share no row, that of each person as few are used as is said, and that ledgers add up."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

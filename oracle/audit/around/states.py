@@ -130,13 +130,14 @@ def _stored_wrong(plan: Plan, snapshots: Sequence[Snapshot]) -> str | None:
                 wrong = _file_wrong(plan, snapshot, data)
                 if wrong is not None:
                     return wrong
-        if any(path.stat().st_mode & _OWNER for path in (folder, *folder.iterdir())):
-            return "others than its owner may read the state"
-        if len(nonces) < len(snapshots):
-            return "two snapshots are encrypted with one nonce"
-        if beside.exists() and any(beside.read_bytes()):
-            return "an older snapshot is not overwritten"
-    return None
+        found = {
+            "others than its owner may read the state": any(
+                path.stat().st_mode & _OWNER for path in (folder, *folder.iterdir())
+            ),
+            "two snapshots are encrypted with one nonce": len(nonces) < len(snapshots),
+            "an older snapshot is not overwritten": beside.exists() and any(beside.read_bytes()),
+        }
+    return next((says for says, holds in found.items() if holds), None)
 
 
 def _file_wrong(plan: Plan, snapshot: Snapshot, data: bytes) -> str | None:

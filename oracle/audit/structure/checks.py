@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.base import Deliveries, Delivery
+from oracle.audit.around.commands import commanded
 from oracle.audit.around.exchanges import exchanged
 from oracle.audit.around.forks import forked
 from oracle.audit.around.shards import booked, parted, persons_kept
@@ -105,6 +106,9 @@ _SETTLED: Final = "noise behind a restart has the law that is due"
 _MOVES: Final = "one record moves inputs as declared"
 _LAWFUL: Final = "thresholds and noise are the plan's, exactly"
 
+_COMMANDS: Final = "commands show nothing of the rows"
+"""Of one target of each predictor: it plans a model of its own."""
+
 _AROUND: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
     "forks have noise of their own, and are paid for": forked,
     "no other log is answered behind a snapshot": exchanged,
@@ -112,6 +116,7 @@ _AROUND: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
     "shards share no row": parted,
     "of a person as few rows are used as is said": persons_kept,
     "what is told of epsilon and delta adds up": booked,
+    _COMMANDS: commanded,
 }
 """Of what is around predictors: states, forks, restarts, shards and ledgers."""
 
@@ -182,9 +187,16 @@ _LEARNER_CHECKS: Final[dict[str, dict[str, Callable[[Plan, Randomness], Seen]]]]
 
 def structure_names() -> list[tuple[str, str]]:
     """Return (target, check) of all: every check of every predictor whose claims are proved, some of others'."""
-    armed = [(one.name, name) for one in TARGETS for name in (CHECKS if one.profile == "tight" else _NOMINAL)]
-    learners = {learner.name: learner.predictor for learner in LEARNERS}
-    return armed + [(target, name) for target, predictor in learners.items() for name in _LEARNER_CHECKS[predictor]]
+    armed = [(one, tuple(CHECKS if one.profile == "tight" else _NOMINAL)) for one in TARGETS]
+    learners = {one.name: one for one in LEARNERS}.values()
+    every = [*armed, *((one, tuple(_LEARNER_CHECKS[one.predictor])) for one in learners)]
+    first = {one.predictor: one.name for one, _ in reversed(every)}
+    return [
+        (one.name, name)
+        for one, names in every
+        for name in names
+        if name != _COMMANDS or first[one.predictor] == one.name
+    ]
 
 
 def run_check(target: str, name: str, seed: bytes) -> Check:
