@@ -16,7 +16,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -101,13 +101,18 @@ class _Shown(NamedTuple):
     given: _Given
 
 
-def commanded(plan: Plan, randomness: Randomness) -> Seen:
+def commanded(plan: Plan, randomness: Randomness, before: Callable[[], object] = str) -> Seen:
     """Commands leave, print and log nothing that follows from rows but by noise; no row or person counts twice.
 
     They run for real. Else a length, a line or a number tells of records, beside all that is charged for.
+
+    Args:
+        plan: Whose predictor it is about.
+        randomness: Rows are drawn.
+        before: Called first in the process that they run in.
     """
     parent, child = _CONTEXT.Pipe(duplex=False)
-    process = _CONTEXT.Process(target=_child, args=(plan.predictor, randomness.secret(0), child))
+    process = _CONTEXT.Process(target=_child, args=(plan.predictor, randomness.secret(0), child, before))
     process.start()
     child.close()
     try:
@@ -119,7 +124,8 @@ def commanded(plan: Plan, randomness: Randomness) -> Seen:
     return not wrong, wrong or "runs on other rows show the same, byte for byte; forks, shards and persons are apart"
 
 
-def _child(predictor: str, seed: bytes, told: Any) -> None:  # noqa: ANN401 -- a pipe's end
+def _child(predictor: str, seed: bytes, told: Any, before: Callable[[], object]) -> None:  # noqa: ANN401 -- a pipe's end
+    before()
     with tempfile.TemporaryDirectory(prefix="perpetua-audit-") as folder:
         told.send(_wrong(predictor, Path(folder), Draws(Randomness(seed[:16], "commands"), 0)) or "")
 

@@ -84,8 +84,8 @@ _FINDS: Final = {
     "shards share no row": "a row in two shards, or shards that together pay more than the model says",
     "of a person as few rows are used as is said": "somebody with more rows in than is paid for",
     "what is told of epsilon and delta adds up": "ledgers and budgets that say less than records pay",
-    "commands show nothing of the rows": "a file, its length, a line or a number that tells of rows, or rows, persons or "
-    "draws that count twice, when init, serve, fork and status are run",
+    "commands show nothing of the rows": "a file, its length, a line or a number that tells of rows, or what counts "
+    "twice of rows, persons and draws, when init, serve, fork and status are run",
     "no round has a second noise": "a daemon that was killed and started again, and answered otherwise than without",
 }
 """Of checks by name; any other is said by its name, so that a new one need not stand here."""
