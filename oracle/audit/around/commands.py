@@ -292,7 +292,7 @@ def _given() -> Iterator[_Given]:
     real = secrets.token_bytes, secrets.token_hex
     Trainer.__init__, Trainer.add = heard_begin, heard_add  # type: ignore[method-assign]
     secrets.token_bytes = partial(_some, token)
-    secrets.token_hex = lambda count=None: _some(token, count).hex()
+    secrets.token_hex = lambda nbytes=None: _some(token, nbytes).hex()
     try:
         yield given
     finally:

@@ -146,7 +146,7 @@ def drawn() -> Iterator[Drawn]:
         hashes: NDArray[np.uint64] | None,
     ) -> NDArray[np.uint64]:
         made = real(self, purpose, rounds, sides, hashes)
-        found.append((purpose, frozenset(map(tuple, made.reshape(-1, 2).tolist()))))
+        found.append((purpose, frozenset((high, low) for high, low in made.reshape(-1, 2).tolist())))
         return made
 
     Addresses.words = words  # type: ignore[method-assign]  # for as long as this lasts

@@ -20,7 +20,7 @@ from oracle.planning.plan import Plan
 from oracle.predictors.base import StateArrays
 from oracle.receipts.receipts import statement_of
 from oracle.state.folder import FolderStore
-from oracle.state.format import KEY, Snapshot, decode, peek
+from oracle.state.format import KEY, Snapshot, decode, encode, peek
 
 __all__ = ["kept"]
 
@@ -117,13 +117,13 @@ def _stored_wrong(plan: Plan, snapshots: Sequence[Snapshot]) -> str | None:
                 if turn == _STEPS:  # a second name of a file that is to go
                     os.link(next(folder.glob("*.perp")), beside)
                 here = store.peek()
-                store.save(dataclasses.replace(snapshot, origin=here and here.origin))
+                store.save(dataclasses.replace(snapshot, origin=None if here is None else here.origin))
                 files = list(folder.glob("*.perp"))
                 header = store.peek()
                 if len(files) != 1 or header is None or header.generation != snapshot.generation:
                     return "an older snapshot stays where a newer one is written"
                 data = files[0].read_bytes()
-                nonces.add(header.nonce)
+                nonces |= {header.nonce, peek(encode(snapshot, _MASTER_KEY)).nonce}
                 form = (snapshot.phase, snapshot.paid > 0, snapshot.rested + snapshot.rest_left > 0)
                 if lengths.setdefault(form, len(data)) != len(data):
                     return f"the file's length is another one at round {snapshot.round}"
@@ -134,7 +134,7 @@ def _stored_wrong(plan: Plan, snapshots: Sequence[Snapshot]) -> str | None:
             "others than its owner may read the state": any(
                 path.stat().st_mode & _OWNER for path in (folder, *folder.iterdir())
             ),
-            "two snapshots are encrypted with one nonce": len(nonces) < len(snapshots),
+            "two snapshots are encrypted with one nonce": len(nonces) < 2 * len(snapshots),
             "an older snapshot is not overwritten": beside.exists() and any(beside.read_bytes()),
         }
     return next((says for says, holds in found.items() if holds), None)

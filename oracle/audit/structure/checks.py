@@ -187,16 +187,12 @@ _LEARNER_CHECKS: Final[dict[str, dict[str, Callable[[Plan, Randomness], Seen]]]]
 
 def structure_names() -> list[tuple[str, str]]:
     """Return (target, check) of all: every check of every predictor whose claims are proved, some of others'."""
-    armed = [(one, tuple(CHECKS if one.profile == "tight" else _NOMINAL)) for one in TARGETS]
-    learners = {one.name: one for one in LEARNERS}.values()
-    every = [*armed, *((one, tuple(_LEARNER_CHECKS[one.predictor])) for one in learners)]
-    first = {one.predictor: one.name for one, _ in reversed(every)}
-    return [
-        (one.name, name)
-        for one, names in every
-        for name in names
-        if name != _COMMANDS or first[one.predictor] == one.name
-    ]
+    armed = [(one.name, one.predictor, [*(CHECKS if one.profile == "tight" else _NOMINAL)]) for one in TARGETS]
+    learners = {one.name: (one.name, one.predictor, [*_LEARNER_CHECKS[one.predictor]]) for one in LEARNERS}
+    every = [*armed, *learners.values()]
+    first = {predictor: target for target, predictor, _ in reversed(every)}
+    found = [(target, predictor, name) for target, predictor, names in every for name in names]
+    return [(target, name) for target, predictor, name in found if name != _COMMANDS or first[predictor] == target]
 
 
 def run_check(target: str, name: str, seed: bytes) -> Check:
