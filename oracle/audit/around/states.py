@@ -56,7 +56,7 @@ def kept(plan: Plan, randomness: Randomness) -> Seen:
                 wrong = "has arrays of other sizes than another one of its phase"
             if wrong is not None:
                 return False, f"run {number}: a state of round {snapshot.round} {wrong}"
-        wrong = _stored_wrong(world.plan, snapshots)
+        wrong = _stored_wrong(world, snapshots)
         if wrong is not None:
             return False, f"run {number}: {wrong}"
         states += len(snapshots)
@@ -68,25 +68,30 @@ def _snapshots(world: World, draws: Draws) -> Iterator[Snapshot]:
     count = len(world.queries)
     ends = {int(end) for end in np.cumsum([min(phase.rounds, count) for phase in world.plan.phases])}
     predictor = predictor_of(world)
-    done = 0
+    done, tag = 0, np.zeros(2, dtype=np.uint64)
     for generation, cut in enumerate(sorted({0, *ends, *draws.some(min(_CUTS, count), count), count}), 1):
-        predictor.answer(world.queries[done:cut], world.present[done:cut])
+        tag ^= predictor.answer(world.queries[done:cut], world.present[done:cut]).tag
         done = cut
-        yield dataclasses.replace(snapshot_of(world, predictor), generation=generation)
+        yield dataclasses.replace(snapshot_of(world, predictor), generation=generation, tag=tag.tobytes())
 
 
 def _key_wrong(world: World, snapshot: Snapshot) -> str | None:
     """Return that a state has another key than its phase's, or holds one of before."""
-    key = PhaseKey(world.secret)
-    before = [key.secret]
-    for _ in range(snapshot.phase):
-        before += [key.secret, *map(key.subkey, _USES)]
-        key = key.ratchet()
+    *earlier, key = _keys(world, snapshot.phase)
+    before = [one for old in earlier for one in (old.secret, *map(old.subkey, _USES))]
     if snapshot.arrays[KEY].tobytes() != key.secret:
         return "has another key than its phase's"
     held = b"".join(array.tobytes() for array in snapshot.arrays.values())
     now = [key.subkey(use) for use in _USES[:3]]
     return "holds a key of before" if any(one in held for one in (*before, *now)) else None
+
+
+def _keys(world: World, phase: int) -> list[PhaseKey]:
+    """Return the genesis key, and those of all phases up to one."""
+    keys = [PhaseKey(world.secret)]
+    for _ in range(phase):
+        keys.append(keys[-1].ratchet())
+    return keys
 
 
 def _surplus(arrays: StateArrays) -> str | None:
@@ -106,13 +111,13 @@ def _surplus(arrays: StateArrays) -> str | None:
     return None
 
 
-def _stored_wrong(plan: Plan, snapshots: Sequence[Snapshot]) -> str | None:
+def _stored_wrong(world: World, snapshots: Sequence[Snapshot]) -> str | None:
     """Save snapshots one after the other; return what is wrong with the files, if anything."""
     with tempfile.TemporaryDirectory(prefix="perpetua-audit-") as scratch:
         folder, beside = Path(scratch, "state"), Path(scratch, "beside")
         nonces, lengths = set(), dict[tuple[int, bool, bool], int]()
         with FolderStore.open(folder, _MASTER_KEY) as store:
-            store.write_plan(plan.encode())
+            store.write_plan(world.plan.encode())
             for turn, snapshot in enumerate(snapshots):
                 if turn == _STEPS:  # a second name of a file that is to go
                     os.link(next(folder.glob("*.perp")), beside)
@@ -127,7 +132,7 @@ def _stored_wrong(plan: Plan, snapshots: Sequence[Snapshot]) -> str | None:
                 form = (snapshot.phase, snapshot.paid > 0, snapshot.rested + snapshot.rest_left > 0)
                 if lengths.setdefault(form, len(data)) != len(data):
                     return f"the file's length is another one at round {snapshot.round}"
-                wrong = _file_wrong(plan, snapshot, data)
+                wrong = _file_wrong(world, snapshot, data)
                 if wrong is not None:
                     return wrong
         found = {
@@ -140,10 +145,11 @@ def _stored_wrong(plan: Plan, snapshots: Sequence[Snapshot]) -> str | None:
     return next((says for says, holds in found.items() if holds), None)
 
 
-def _file_wrong(plan: Plan, snapshot: Snapshot, data: bytes) -> str | None:
+def _file_wrong(world: World, snapshot: Snapshot, data: bytes) -> str | None:
     """Return what a file of a snapshot tells whoever has no key, or lets them exchange."""
     held = [array.tobytes() for array in snapshot.arrays.values()]
-    held = [one for one in (*held, snapshot.tag) if len(set(one)) >= _VARIED]
+    keys = [key.subkey(use) for key in _keys(world, snapshot.phase) for use in _USES[:3]]
+    plan, held = world.plan, [one for one in (*held, *keys, snapshot.tag) if len(set(one)) >= _VARIED]
     stated = statement_of(plan, snapshot, 0, "audit")
     if any(one in data or one.hex() in stated.tag_commitment for one in held):
         return "a snapshot's file, or its receipt, has something of its state in clear"

@@ -39,9 +39,6 @@ _BOOKS = "what is told of epsilon and delta adds up"
 _COMMANDS = "commands show nothing of the rows"
 _BOX, _ENSEMBLE = TARGETS[1].name, "ensemble"
 _KINDS = [one.name for one in (*TARGETS, *LEARNERS) if "three" not in one.name and one.name != _BOX]
-    *(one.name for one in TARGETS if one.name != _BOX),
-    *(one.name for one in LEARNERS if "three" not in one.name),
-]
 
 
 _ALL = (_FORKS, _EXCHANGED, _STATES, _SHARDS, _PERSONS, _BOOKS)
