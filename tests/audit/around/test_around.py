@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from oracle import durable
 from oracle.accounting import budget
-from oracle.audit.around import commands
+from oracle.audit.around import acting
 from oracle.audit.around.commands import commanded
 from oracle.audit.games.learners import LEARNERS
 from oracle.audit.games.plans import TARGETS, small_plan
@@ -38,7 +38,8 @@ _PERSONS = "of a person as few rows are used as is said"
 _BOOKS = "what is told of epsilon and delta adds up"
 _COMMANDS = "commands show nothing of the rows"
 _BOX, _ENSEMBLE = TARGETS[1].name, "ensemble"
-_KINDS = [one.name for one in (*TARGETS, *LEARNERS) if "three" not in one.name and one.name != _BOX]
+_NAMES = [*(one.name for one in TARGETS), *(one.name for one in LEARNERS)]
+_KINDS = [name for name in dict.fromkeys(_NAMES) if "three" not in name and name != _BOX]
 
 
 _ALL = (_FORKS, _EXCHANGED, _STATES, _SHARDS, _PERSONS, _BOOKS)
@@ -55,7 +56,7 @@ def test_nothing_is_found_where_nothing_is_wrong(name):
 @pytest.mark.parametrize("name", _ALL)
 def test_nothing_is_found_of_others(name):
     """Of any predictor."""
-    for target in dict.fromkeys(_KINDS):
+    for target in _KINDS:
         found = run_check(target, name, SEED)
         assert found.passed, (target, found.says)
 
@@ -213,4 +214,4 @@ def test_commands_show_nothing_of_rows(fault, passes):
 def test_commands_run_once_for_each_predictor():
     """They plan models of their own, so that other targets of a predictor would be the same."""
     targets = [target for target, name in structure_names() if name == _COMMANDS]
-    assert len(targets) == len(set(targets)) == len(commands._MODELS)
+    assert len(targets) == len(set(targets)) == len(acting.MODELS)
