@@ -11,14 +11,18 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
+from oracle.planning.model import Model
 from oracle.planning.plan import Plan
 from oracle.predictors.base import Trainer
 from oracle.runtime.shard import Outcome, Shard
 
-__all__ = ["MODELS", "OF_TABLES", "Given", "answering", "command", "given_to_trainers", "init_of", "write"]
+__all__ = ["MODELS", "OF_TABLES", "Given", "answering", "command", "given_to_trainers", "init_of", "plan_once", "write"]
 
 _FEATURE: Final = '[[model.features]]\nname = "%s"\nbounds = [0.0, 1.0]\n'
 
@@ -110,6 +114,20 @@ def init_of(predictor: str) -> tuple[str, ...]:
     """Return the arguments of `init` for a model."""
     label = () if MODELS[predictor] == OF_TABLES or predictor == "distribution" else ("--label", "label")
     return ("init", "model.toml", "--data", "rows.csv", "--state", "state", "--key", "key", *label)
+
+
+def plan_once() -> None:
+    """Have `init` plan a model once only, which takes longest."""
+    names, known = vars(import_module("oracle.cli.init.command")), dict[tuple[bytes, int], Plan]()
+    real = names["plan_shards"]
+
+    def plan_shards(model: Model, shards: int, *rest: Any) -> Plan:  # noqa: ANN401 -- as `plan_shards`
+        key = msgspec.json.encode(model), shards
+        if key not in known:
+            known[key] = real(model, shards, *rest)
+        return known[key]
+
+    names["plan_shards"] = plan_shards
 
 
 def command(arguments: Sequence[str]) -> bytes:

@@ -20,7 +20,7 @@ import numpy as np
 
 from oracle.accounting.budget import charges, total
 from oracle.accounting.ledger import PhaseStarted, StartChecked
-from oracle.audit.around.acting import Given, answering, command, given_to_trainers, init_of, write
+from oracle.audit.around.acting import Given, answering, command, given_to_trainers, init_of, plan_once, write
 from oracle.audit.around.rows import drawn
 from oracle.audit.due.books import person_due
 from oracle.audit.randomness import Draws, Randomness
@@ -44,6 +44,9 @@ _SHARDS, _DELTA = 3, 1e-3
 _FORKS: Final = 2
 _MOST: Final = 2
 """Rows of a person that are used."""
+
+_EACH: Final = 2 * _MOST
+"""Rows of a person, one behind the other."""
 
 _ROWS: Final = 20_000
 _OTHERS: Final = 0.4
@@ -93,6 +96,7 @@ def _wrong(predictor: str, folder: Path, draws: Draws) -> str | None:
     rows[:, 0] += np.arange(_ROWS) * 1e-12  # each its own
     others = np.where((draws.uniform(_ROWS) < _OTHERS)[:, None], np.roll(rows, 1, axis=0) ** 0.5, rows)
     others[:8] = rows[:8]
+    plan_once()
     with listening() as listener:
         listener.tape = first = Tape()
         shown = _run(predictor, folder / "first", rows)
@@ -208,7 +212,7 @@ def _shards_wrong(folder: Path, rows: Any) -> str | None:  # noqa: ANN401 -- flo
 
 def _persons_wrong(folder: Path, rows: Any) -> str | None:  # noqa: ANN401 -- float64[n, 2]
     """Make a state with few rows of each person; return what is not as it is said, if anything."""
-    persons = [str(number * 7919 % (_ROWS // 3)) for number in range(_ROWS)]
+    persons = [str(number // _EACH * 7919 % 10007) for number in range(_ROWS)]
     write(folder, "rectangles", rows, persons)
     with given_to_trainers() as given:
         said = command(
