@@ -10,6 +10,7 @@ __all__ = [
     "NEAR",
     "Check",
     "Finding",
+    "Seen",
     "finite",
     "limit_text",
     "near",
@@ -23,6 +24,9 @@ __all__ = [
 
 NEAR: Final = 4.0
 """Adversaries count as strong enough if the best of them comes within this factor of the claim."""
+
+Seen = tuple[bool, str]
+"""Of a check: whether it passes, and what was seen."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="game"):

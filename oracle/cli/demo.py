@@ -1,10 +1,13 @@
 """`perpetua demo`: real flights through the real commands, with a kill -9 on the way."""
 
 import importlib.util
+import os
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +16,8 @@ from typing import Annotated, Final
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
+from oracle.cli.output import print_rows, wide_console
 from oracle.cli.states import state_plan
 from oracle.demo.bus import Bus, FileBus, KafkaBus
 from oracle.demo.data import INSTALL_HINT, prepare
@@ -34,6 +37,9 @@ _CRASH_AT: Final = 0.4
 
 _MARK: Final = "perpetua-demo"
 """A file of this name marks a folder as one that the demo made and may make again."""
+
+_WIDTH: Final = 120
+"""Columns of text at most."""
 
 _LOOK: Final = 0.01
 """Seconds between looks at how many answers there are."""
@@ -55,7 +61,7 @@ def run(
     """
     if importlib.util.find_spec("matplotlib") is None:
         raise RefusedError(INSTALL_HINT)
-    console = Console(highlight=False)
+    console = wide_console()
     folder = _fresh(folder)
     _step(console, 1, "Joining the flights of 2013 from New York with their weather")
     prepared = prepare(folder)
@@ -82,21 +88,18 @@ def run(
         score = score_files(bus.collect(), prepared.truth)
         plan = state_plan(folder / "state")
         plot = draw(score, plan.alpha, folder / "error.svg", [crash])
-        table = Table(box=None, show_header=False, pad_edge=False)
-        for row in summary(plan, public_status(folder / "state"), score, seconds):
-            table.add_row(*row)
         console.print()
-        console.print(table)
+        print_rows(console, summary(plan, public_status(folder / "state"), score, seconds))
         console.print(f"\nThe error over the weeks: {plot}")
         for title, text in (
             ("What just happened", what_happened(prepared, plan, score)),
             (
                 "What to try next",
-                what_next(prepared, plan, least.result(), folder / "flights.toml", folder / "state"),
+                what_next(prepared, plan, least.result(), folder, _program()),
             ),
         ):
-            console.print(f"\n[bold]{title}[/bold]")
-            console.print(text, markup=False)
+            console.print(f"\n{title}", style="bold")
+            console.print(_wrapped(text))
 
 
 def _bus(servers: str | None, mqtt: str | None, folder: Path) -> Bus:
@@ -123,7 +126,23 @@ def _fresh(folder: Path) -> Path:
 
 
 def _step(console: Console, number: int, what: str) -> None:
-    console.print(f"[bold]{number}.[/bold] {what} ...")
+    console.print(f"{number}. {what} ...", style="bold")
+
+
+def _program() -> str:
+    """Return how `perpetua` is called from here: by its name where the shell finds it, or else by its path."""
+    if shutil.which("perpetua") is not None:
+        return "perpetua"
+    return shlex.quote(os.path.relpath(Path(sys.executable).with_name("perpetua")))
+
+
+def _wrapped(text: str) -> str:
+    """Return paragraphs as wide as they can be read; commands, which are indented, stay in one line to be pasted."""
+    width = min(shutil.get_terminal_size().columns, _WIDTH)
+    return "\n".join(
+        line if line.startswith(" ") else textwrap.fill(line, width, subsequent_indent="  " * line.startswith("- "))
+        for line in text.splitlines()
+    )
 
 
 def _command(arguments: Sequence[str], folder: Path) -> list[str]:
@@ -134,7 +153,7 @@ def _command(arguments: Sequence[str], folder: Path) -> list[str]:
 def _perpetua(console: Console, arguments: Sequence[str], folder: Path) -> None:
     """Run one of Perpetua's own commands as a user would; show its lines only if it fails."""
     command = _command(arguments, folder)
-    console.print(f"  $ perpetua {' '.join(command[3:])}", markup=False)
+    console.print(f"  $ {_program()} {shlex.join(command[3:])}")
     done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 -- our own command
     if done.returncode:
         raise PerpetuaError(f"perpetua {arguments[0]}: ended with {done.returncode}: {done.stderr.strip()}")
@@ -143,7 +162,7 @@ def _perpetua(console: Console, arguments: Sequence[str], folder: Path) -> None:
 def _serve_until(console: Console, folder: Path, bus: Bus, wanted: int, number: signal.Signals) -> tuple[int, float]:
     """Serve until there are so many answers, send a signal; return how many there were, and the seconds it took."""
     command = _command(["serve", "serve.toml"], folder)
-    console.print(f"  $ perpetua {' '.join(command[3:])}", markup=False)
+    console.print(f"  $ {_program()} {shlex.join(command[3:])}")
     started = time.monotonic()
     with (folder / f"serve-{number.name}.log").open("wb") as log:
         daemon = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 -- our own command

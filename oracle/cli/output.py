@@ -18,6 +18,10 @@ _WIDTH: Final = 240
 """Columns that any table fits into; none is padded to them, and a terminal may wrap what it cannot show."""
 
 
+_NAMES: Final = 14
+"""Columns of names at least."""
+
+
 def print_json(document: object, *, pretty: bool = False) -> None:
     """Print one JSON document: on one line, or indented."""
     data = document if isinstance(document, bytes) else msgspec.json.encode(document)
@@ -41,5 +45,7 @@ def figure_table(*columns: str, texts: int = 1, title: str | None = None) -> Tab
 
 def print_rows(console: Console, rows: Iterable[Row]) -> None:
     """Print a line for each row, its name in a column of its own."""
-    for name, text in rows:
-        console.print(f"{name:<14}{text}")
+    lines = list(rows)
+    width = max([_NAMES, *(len(name) + 2 for name, _ in lines)])
+    for name, text in lines:
+        console.print(f"{name:<{width}}{text}")

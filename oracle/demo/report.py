@@ -1,6 +1,7 @@
 """What the demo says at its end: the rows of its table, and plain words for a newcomer."""
 
 import math
+import shlex
 from pathlib import Path
 from typing import Final
 
@@ -88,9 +89,17 @@ def _protection(plan: Plan) -> str:
     )
 
 
-def what_next(prepared: Prepared, plan: Plan, least: int, model_file: Path, state: Path) -> str:
-    """Tell what to try next, one suggestion a line; `least` flights would do for epsilon 1."""
-    months = 9.0 * least / prepared.examples
+def what_next(prepared: Prepared, plan: Plan, least: int, folder: Path, program: str) -> str:
+    """Tell what to try next, a suggestion a paragraph; a command is a line of its own, indented.
+
+    Args:
+        prepared: The flights.
+        plan: Of the demo's model.
+        least: Flights that would do for epsilon 1.
+        folder: Of the demo.
+        program: How `perpetua` is called from here.
+    """
+    months, model_file = 9.0 * least / prepared.examples, folder / "flights.toml"
     stronger = (
         f"A stronger promise. Epsilon {plan.epsilon:g} is a weak one; with 1 the odds change by a factor of at most "
         f"2.72. Epsilon 1 would take {least:,} labelled flights, about {months:.0f} months of them; here are "
@@ -99,12 +108,21 @@ def what_next(prepared: Prepared, plan: Plan, least: int, model_file: Path, stat
     enough = (
         f"These flights are enough for epsilon {STRICTER_EPSILON:g}: in {model_file} write epsilon = "
         f"{STRICTER_EPSILON:g} and take out first_share. The first phase then lasts millions of queries, so this "
-        f"log would not reach a second one. See it with: perpetua plan {model_file}"
+        "log would not reach a second one. See it with:"
     )
-    public = f"What anyone may know about the oracle: perpetua status {state}"
     own = (
-        f"Your own data: copy {model_file}, name your columns and the sides that the box may have, and see what "
-        "the error would be: perpetua evaluate MODEL.toml --train ROWS.csv --test OTHERS.csv; then: "
-        "perpetua init MODEL.toml --data ROWS.csv --state DIR"
+        f"Your own data: copy {model_file} to MODEL.toml, name your columns and the sides that the box may have, see "
+        "what the error would be, and make a state:"
     )
-    return "\n".join(f"- {line}" for line in (stronger, enough, public, own))
+    file, state = shlex.quote(str(model_file)), shlex.quote(str(folder / "state"))
+    suggestions = (
+        (stronger,),
+        (enough, f"plan {file}"),
+        ("What anyone may know about the oracle:", f"status {state}"),
+        ("What a second accountant says of its plan and state (half a minute):", f"audit --state {state}"),
+        (own, "evaluate MODEL.toml --train ROWS.csv --test OTHERS.csv", "init MODEL.toml --data ROWS.csv --state DIR"),
+    )
+    return "\n".join(
+        "\n".join([f"- {text}", *(f"    {program} {command}" for command in commands)])
+        for text, *commands in suggestions
+    )

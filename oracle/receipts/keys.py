@@ -6,7 +6,7 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from oracle.errors import KeyFileError
+from oracle.errors import InputError, KeyFileError, StorageError
 from oracle.state.files import read_private, write_exclusive
 from oracle.state.keys import parse_key_file
 
@@ -42,7 +42,11 @@ def signing_key(path: Path) -> Ed25519PrivateKey:
     with contextlib.suppress(FileExistsError):
         if not public.exists():
             write_exclusive(public, f"{_PUBLIC}\n{raw.hex()}\n".encode())
-    if read_public_key(public) != raw:
+    try:
+        fits = read_public_key(public) == raw
+    except InputError:
+        fits = False
+    if not fits:
         raise KeyFileError(f"receipt key {public}: not the public part of {path}; move it away to have it made again")
     return key
 
@@ -51,9 +55,12 @@ def read_public_key(path: Path) -> bytes:
     """Return the 32 bytes of a public key file.
 
     Raises:
-        KeyFileError: It is none, or cannot be read.
+        StorageError: It cannot be read.
+        InputError: It is none.
     """
     try:
-        return parse_key_file("receipt key", path, path.read_bytes()[:_LIMIT], _PUBLIC)
+        return parse_key_file("public key", path, path.read_bytes()[:_LIMIT], _PUBLIC)
     except OSError as exc:
-        raise KeyFileError(f"receipt key {path}: {exc.strerror}") from exc
+        raise StorageError(f"public key {path}: cannot be read: {exc.strerror}") from exc
+    except KeyFileError as exc:
+        raise InputError("public key", str(path), "must be the .pub file beside a receipt key") from exc

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from oracle.cli.demo import _program, _wrapped
 from oracle.demo.data import Prepared
 from oracle.demo.plot import draw
 from oracle.demo.report import summary, what_happened, what_next
@@ -216,11 +217,29 @@ def test_a_run_without_a_phase_change_says_nothing_about_one(plan, prepared):
     assert "worst" not in text
 
 
-def test_what_next_says_what_epsilon_one_takes(plan, prepared):
-    """The live figure, in flights and in months, and commands with the demo's own paths."""
-    text = what_next(prepared, plan, 200, Path("d/flights.toml"), Path("d/state"))
+def test_what_next_says_what_epsilon_one_takes(plan, prepared, monkeypatch):
+    """The live figure, in flights and in months; commands with the demo's own paths can be pasted, however narrow."""
+    monkeypatch.setenv("COLUMNS", "50")
+    text = _wrapped(what_next(prepared, plan, 200, Path("d e"), ".venv/bin/perpetua"))
 
-    assert "200 labelled flights, about 18 months" in text
-    assert "perpetua plan d/flights.toml" in text
-    assert "perpetua status d/state" in text
-    assert all(line.startswith("- ") for line in text.splitlines())
+    assert "200 labelled flights, about 18 months" in " ".join(text.split())
+    commands = [line.strip() for line in text.splitlines() if line.startswith("    ")]
+    assert commands == [
+        ".venv/bin/perpetua plan 'd e/flights.toml'",
+        ".venv/bin/perpetua status 'd e/state'",
+        ".venv/bin/perpetua audit --state 'd e/state'",
+        ".venv/bin/perpetua evaluate MODEL.toml --train ROWS.csv --test OTHERS.csv",
+        ".venv/bin/perpetua init MODEL.toml --data ROWS.csv --state DIR",
+    ]
+    assert all(len(line) <= 50 for line in text.splitlines() if not line.startswith("    "))
+    assert not any(line.endswith(" ") for line in text.splitlines())
+
+
+def test_commands_are_shown_as_the_shell_finds_them(monkeypatch, tmp_path):
+    """By name if it is on the path; else by the path of the environment that runs it."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.executable", str(Path.cwd() / ".venv" / "bin" / "python"))
+    assert _program() == ".venv/bin/perpetua"
+    (tmp_path / "perpetua").write_text("#!/bin/sh\n")
+    (tmp_path / "perpetua").chmod(0o755)
+    assert _program() == "perpetua"

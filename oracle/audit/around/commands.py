@@ -23,6 +23,7 @@ from oracle.accounting.ledger import PhaseStarted, StartChecked
 from oracle.audit.around.acting import Given, answering, command, given_to_trainers, init_of, plan_once, write
 from oracle.audit.around.rows import drawn
 from oracle.audit.due.books import person_due
+from oracle.audit.findings import Seen
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.recording.listening import listening
 from oracle.audit.recording.tape import Tape
@@ -33,8 +34,6 @@ from oracle.state.forks import read_forks
 from oracle.state.format import peek
 
 __all__ = ["commanded"]
-
-Seen = tuple[bool, str]
 
 _CONTEXT: Final = multiprocessing.get_context("forkserver")
 _PATIENCE: Final = 900.0

@@ -9,6 +9,7 @@ import numpy as np
 
 from connectors.base import Committed
 from oracle.audit.around.rows import NEAR, Log, Told, drawn, log_of, opened, predictor_of, query_of, snapshot_of
+from oracle.audit.findings import Seen
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.recording.neighbours import worlds_of
 from oracle.audit.recording.replays import World
@@ -21,8 +22,6 @@ from oracle.runtime.recovery import catch_up, repeat_in_doubt
 from oracle.state.format import Snapshot
 
 __all__ = ["exchanged"]
-
-Seen = tuple[bool, str]
 
 _WORLDS: Final = 3
 _ROUNDS: Final = 32

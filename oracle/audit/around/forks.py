@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from oracle.audit.around.rows import Drawn, drawn, predictor_of, snapshot_of
+from oracle.audit.findings import Seen
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.recording.neighbours import worlds_of
 from oracle.audit.recording.replays import World
@@ -32,8 +33,6 @@ from oracle.state.keys import create_key_file
 from oracle.state.status import public_status
 
 __all__ = ["forked"]
-
-Seen = tuple[bool, str]
 
 _RUNS: Final = 2
 _LONG: Final = 3

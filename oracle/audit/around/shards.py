@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from oracle.audit.due.books import books_wrong, shards_wrong
+from oracle.audit.findings import Seen
 from oracle.audit.randomness import Draws, Randomness
 from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.partition import Partition
@@ -20,8 +21,6 @@ from oracle.predictors import split
 from oracle.predictors.base import Labels
 
 __all__ = ["booked", "parted", "persons_kept"]
-
-Seen = tuple[bool, str]
 Floats = NDArray[np.float64]
 
 _SHARDS: Final = (2, 3, 7)

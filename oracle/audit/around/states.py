@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from oracle.audit.around.rows import predictor_of, snapshot_of
+from oracle.audit.findings import Seen
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.recording.neighbours import worlds_of
 from oracle.audit.recording.replays import Forms, World, forms_of
@@ -23,8 +24,6 @@ from oracle.state.folder import FolderStore
 from oracle.state.format import KEY, Snapshot, decode, encode, peek
 
 __all__ = ["kept"]
-
-Seen = tuple[bool, str]
 
 _RUNS: Final = 3
 _CUTS: Final = 6

@@ -58,17 +58,17 @@ def as_check(due: Due) -> Check:
 
 def at_least(where: str, what: str, value: float, due: float, *, promise: bool = False) -> Due:
     """Compare a figure with the least that it must be."""
-    return Due(where, what, value >= due, f"{value:.9g} of {due:.9g} due", promise)
+    return Due(where, what, value >= due, f"{value:.9g}; at least {due:.9g} is due", promise)
 
 
 def at_most(where: str, what: str, value: float, bound: float, *, promise: bool = False) -> Due:
     """Compare a figure with the most that it may be."""
-    return Due(where, what, value <= bound, f"{value:.9g} of {bound:.9g} at most", promise)
+    return Due(where, what, value <= bound, f"{value:.9g}; at most {bound:.9g}", promise)
 
 
 def fits(where: str, what: str, due: float, delta: float) -> Due:
     """Compare a delta that was worked out here with the one that is claimed."""
-    return Due(where, what, due <= delta * _NEAR, f"delta = {delta:.6g}, and {due:.6g} is due")
+    return Due(where, what, due <= delta * _NEAR, f"delta = {delta:.6g}; at least {due:.6g} is due")
 
 
 def schedule(plan: Plan) -> Iterator[Due]:
@@ -78,7 +78,7 @@ def schedule(plan: Plan) -> Iterator[Due]:
     spent = rounds + plan.declared * first if plan.sums_delta and plan.protects_queries else first
     if plan.sums_delta and not plan.protects_queries:
         spent = plan.declared * first
-    says = f"{float(spent):.9g} of {plan.delta:.9g} at most"
+    says = f"{float(spent):.9g}; at most {plan.delta:.9g}"
     yield Due("delta", "all records' deltas sum to at most this", spent <= Fraction(plan.delta), says)
     yield at_least("declared", "as many rows are declared as suffice", plan.declared, plan.examples, promise=True)
 

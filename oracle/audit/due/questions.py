@@ -39,7 +39,7 @@ def classical_dues(plan: ClassicalPlan) -> Iterator[Due]:
     yield at_least("spread", "by how much one row may move losses apart", plan.spread, moves)
     yield at_least("choices", "choices that one row is shown to", plan.choices, shown)
     spent = Fraction(plan.scale) * moves * shown
-    says = f"{float(spent):.9g} of {plan.epsilon:.9g} at most"
+    says = f"{float(spent):.9g}; at most {plan.epsilon:.9g}"
     yield Due("scale", "all choices together", 0 < spent <= Fraction(plan.epsilon), says)
     yield at_most("expected_error", "the error promised", plan.expected_error, plan.alpha * _NEAR, promise=True)
 

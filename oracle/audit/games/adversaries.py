@@ -116,19 +116,20 @@ def _window_follower(game: Game[BoxPlan], aim: Aim) -> Floats:
 
 def _medium(game: Game[BoxPlan], aim: Aim) -> Floats:
     """The Stopper's bit alone: mediums until it halts."""
-    plan, phase = game.plan, game.plan.phases[0]
-    _query(game, _window(plan))
-    start, depth = game.round, _deep(plan, aim)
-    seen = game.ask(_spread(plan, depth, min(4 * phase.stopper.cap, phase.rounds - 2)))
-    return np.array(view_since(game, seen, start, phase.start, depth))
+    return _halts(game, aim, _window(game.plan), 4)
 
 
 def _leaves_nothing(game: Game[BoxPlan], aim: Aim) -> Floats:
     """A query that is surely low leaves no state: nothing may be seen of it at all."""
+    return _halts(game, aim, 0, 3)
+
+
+def _halts(game: Game[BoxPlan], aim: Aim, place: int, lives: int) -> Floats:
+    """Hide a query at a place, and ask mediums for some lives of a Stopper."""
     plan, phase = game.plan, game.plan.phases[0]
-    _query(game, 0)
+    _query(game, place)
     start, depth = game.round, _deep(plan, aim)
-    seen = game.ask(_spread(plan, depth, min(3 * phase.stopper.cap, phase.rounds - 2)))
+    seen = game.ask(_spread(plan, depth, min(lives * phase.stopper.cap, phase.rounds - 2)))
     return np.array(view_since(game, seen, start, phase.start, depth))
 
 

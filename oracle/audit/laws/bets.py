@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from oracle.audit.findings import Seen
+
 __all__ = ["Bets"]
 
 _MISS: Final = 1e-9
@@ -69,6 +71,12 @@ class Bets:
         """Return the log of the most that was gained, as a part of what is a refutation, and what the bets were on."""
         limit = math.log(len(self._gains) / _MISS)
         return max((float(_log_mean(gains)) / limit, name) for name, gains in self._gains.items())
+
+    def verdict(self, what: str = "outcomes") -> Seen:
+        """Return whether no bet gained what refutes, and how much was gained by bets on what."""
+        part, name = self.most()
+        says = f"no bet on {self.outcomes} {what} gained much" if part < 1.0 else f"bets gained on {name}"
+        return part < 1.0, f"{says} (in nats, {100.0 * max(part, 0.0):.0f} % of what would refute)"
 
     def _add(self, name: str, logs: Floats) -> None:
         self._gains[name] = self._gains.get(name, 0.0) + logs

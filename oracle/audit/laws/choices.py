@@ -18,15 +18,16 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from oracle.audit.due.exactness import below
+from oracle.audit.findings import Seen
 from oracle.audit.laws.bets import Bets
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.references.choices import Run as Edges
-from oracle.audit.references.choices import cut_runs, side_runs
+from oracle.audit.references.choices import cut_runs, placed, side_runs, sides_of
 from oracle.audit.references.classical import PlainClassical
-from oracle.audit.references.values import mirrored, place_of
+from oracle.audit.references.values import place_of
 from oracle.audit.runs.checks import run_of
 from oracle.audit.runs.ensembles import random_rows, uneven_plan
-from oracle.audit.runs.uneven import NUMBERS
+from oracle.audit.runs.inputs import NUMBERS
 from oracle.mechanisms.noise.tables import Law
 from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.ensemble.model import EnsemblePlan
@@ -38,7 +39,6 @@ from oracle.predictors.kinds import new_trainer, points_beyond
 
 __all__ = ["chosen"]
 
-Seen = tuple[bool, str]
 Rows = NDArray[np.float64]
 Look = Callable[[bytes, StateArrays, int | None], None]
 """Takes a key, the state that was made under it, and what was released of its points."""
@@ -136,9 +136,8 @@ def chosen(plan: Plan, randomness: Randomness) -> Seen:
         trainer.add(made.rows, made.labels)
         state = trainer.finish().export()
         made.look(secret, state, points_beyond(trainer))
-    part, name = bets.most()
-    says = f"no bet on {bets.outcomes} outcomes gained much" if part < 1.0 else f"bets gained on {name}"
-    return part < 1.0, f"{made.keys} keys: {says} (in nats, {100.0 * max(part, 0.0):.0f} % of what would refute)"
+    passes, says = bets.verdict()
+    return passes, f"{made.keys} keys: {says}"
 
 
 def _made(plan: Plan, draws: Draws, bets: Bets, coins: Draws) -> _Made:
@@ -161,24 +160,14 @@ def _numbers(draws: Draws, features: Sequence[Feature], rows: int) -> Rows:
     return numbers
 
 
-def _sides(plan: BoxPlan | ClassicalPlan) -> list[tuple[int, bool]]:
-    names = [feature.name for feature in plan.features]
-    split = [side.rsplit(":", 1) for side in plan.sides]
-    return [(names.index(name), end == "lower") for name, end in split]
-
-
-def _place(number: float, *, lower: bool) -> int:
-    return place_of(number) if lower else mirrored(place_of(number))
-
-
 def _classical(plan: ClassicalPlan, draws: Draws, bets: Bets, coins: Draws) -> _Made:
-    rows, sides = _numbers(draws, plan.features, plan.declared), _sides(plan)
+    rows, sides = _numbers(draws, plan.features, plan.declared), sides_of(plan.features, plan.sides)
     numbers = rows.tolist()
     stump = plan.concept == "stump"
     middle = np.median(rows, axis=0)
     labels = rows[:, 0] > middle[0] if stump else np.ones(len(rows), dtype=np.bool_)
     labels = labels ^ (draws.uniform(len(rows)) < 0.2) if stump else labels  # noqa: PLR2004 -- so many are wrong
-    places = [[_place(row[column], lower=lower) for row in numbers] for column, lower in sides]
+    places = [[placed(row[column], lower=lower) for row in numbers] for column, lower in sides]
     faces = plan.slicing == "faces"
     if stump:
         cuts = [cut_runs(side, [*zip(mine, labels.tolist(), strict=True)]) for side, mine in enumerate(places)]
@@ -249,7 +238,7 @@ def _box(plan: BoxPlan, draws: Draws, bets: Bets, coins: Draws) -> _Made:
     check = CheckPlan(epsilon=0.3 + draws.one(), needed=5, margin=3, miss=0.1, stripe=0)
     if plan.scale is UNSET:
         plan = replace(plan, check=check)
-    rows, sides, scale = _numbers(draws, plan.features, plan.declared), _sides(plan), plan.scale
+    rows, sides, scale = _numbers(draws, plan.features, plan.declared), sides_of(plan.features, plan.sides), plan.scale
     labels = np.ones(len(rows), dtype=np.bool_)
     if scale is UNSET:
         beyond = plan.declared - check.needed * len(sides)
@@ -258,7 +247,7 @@ def _box(plan: BoxPlan, draws: Draws, bets: Bets, coins: Draws) -> _Made:
             _bet_on_noise(bets, "the count", "discrete-laplace", check.epsilon, (margin or 0) - beyond)
 
         return _Made(plan, rows, labels, released)
-    places = [[_place(row[column], lower=lower) for row in rows.tolist()] for column, lower in sides]
+    places = [[placed(row[column], lower=lower) for row in rows.tolist()] for column, lower in sides]
     runs = [side_runs(mine, scale.rank) for mine in places]  # coins move places by next to nothing
     rate = _telling_rate(runs[0])
     plan, choices = replace(plan, scale=replace(scale, scale=rate)), [_Choice(rate, one) for one in runs]

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from oracle.accounting.ledger import SideRearmed
 from oracle.audit.due.exactness import below
+from oracle.audit.findings import Seen
 from oracle.audit.laws.bets import Bets
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.runs.checks import run_of
@@ -32,7 +33,6 @@ from oracle.state.format import Snapshot, decode, encode
 
 __all__ = ["settled"]
 
-Seen = tuple[bool, str]
 Floats = NDArray[np.float64]
 
 _STEP: Final = 7
@@ -90,10 +90,8 @@ def settled(plan: Plan, randomness: Randomness) -> Seen:
             bets.on_counts(
                 "Stoppers", chances, np.bincount(cells, minlength=len(chances)).astype(np.float64), (off, late)
             )
-    part, name = bets.most()
-    says = f"no bet on {bets.outcomes} batches gained much" if part < 1.0 else f"bets gained on {name}"
-    percent = f"in nats, {100.0 * max(part, 0.0):.0f} % of what would refute"
-    return part < 1.0, f"phase {snapshot.phase}, {_STOPPERS} keys: {says} ({percent})"
+    passes, says = bets.verdict("batches")
+    return passes, f"phase {snapshot.phase}, {_STOPPERS} keys: {says}"
 
 
 def _later(plan: Plan, randomness: Randomness) -> tuple[Run, Snapshot]:

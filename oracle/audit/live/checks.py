@@ -3,6 +3,7 @@
 from itertools import pairwise
 from typing import Final
 
+from oracle.audit.findings import Seen
 from oracle.audit.live.mechanisms import Heard, heard
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.runs.checks import run_of
@@ -22,7 +23,6 @@ from oracle.planning.statistics.model import TablePlan
 
 __all__ = ["lawful"]
 
-Seen = tuple[bool, str]
 
 _RUNS: Final = 2
 _CUTS: Final = 40

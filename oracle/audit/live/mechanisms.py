@@ -129,11 +129,11 @@ def heard() -> Iterator[Heard]:
         laws.named_law: lambda law, scale: ("bits", law, scale),
     }
     with ExitStack() as replaced:
-        for (owner, name), method in named.items():
-            replaced.enter_context(patch.object(owner, name, _listened(found, owner.__dict__[name], method)))
+        for (owner, name), says in named.items():
+            replaced.enter_context(patch.object(owner, name, _listened(found, owner.__dict__[name], says, method=True)))
         modules = [module for name, module in sys.modules.items() if name.startswith("oracle.")]
         for function, called in drawn.items():
-            new = _overheard(found, function, called)
+            new = _listened(found, function, called, method=False)
             for module in modules:
                 for name in [name for name, one in vars(module).items() if one is function]:
                     replaced.enter_context(patch.object(module, name, new))
@@ -147,17 +147,11 @@ def heard() -> Iterator[Heard]:
         yield found
 
 
-def _listened(found: Heard, real: Callable[..., Any], named: Callable[..., Mechanism]) -> Callable[..., Any]:
-    def call(self: Any, *arguments: Any, **rest: Any) -> Any:  # noqa: ANN401 -- a mechanism's method
-        found.take(named(self, *arguments, **rest), self)
-        return real(self, *arguments, **rest)
+def _listened(found: Heard, real: Callable[..., Any], named: Callable[..., Mechanism], *, method: bool) -> Any:  # noqa: ANN401 -- as what is real
+    """Return what calls the real thing, and says first what answers: a method's object, or the function."""
 
-    return call
-
-
-def _overheard(found: Heard, real: Callable[..., Any], named: Callable[..., Mechanism]) -> Callable[..., Any]:
-    def call(*arguments: Any, **rest: Any) -> Any:  # noqa: ANN401 -- as the function
-        found.take(named(*arguments, **rest), real)
+    def call(*arguments: Any, **rest: Any) -> Any:  # noqa: ANN401 -- as what is real
+        found.take(named(*arguments, **rest), arguments[0] if method else real)
         return real(*arguments, **rest)
 
     return call

@@ -1,13 +1,26 @@
 """What is said of a reconstruction, in the terminal and on a page."""
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import msgspec
 
 from oracle.audit.reconstruction.attack import Line, Rebuilt
+from oracle.audit.reconstruction.regressions import LOSSES
 from oracle.audit.reconstruction.releases import PRIVATE, Terms
 
 __all__ = ["Report"]
+
+
+_REGRESSION: Final = "its regression on each product of some of the attributes' values"
+_WORDS: Final = {
+    "counts": "of random sets of rows: how many have the secret",
+    "marginals": "tables of some of the attributes: how many have the secret, in each cell",
+    "trees": "for any two values a, b: how often 'a ? (b and secret) : secret' says yes",
+    "errors": "for any two values: how often 'both, so the secret' is wrong",
+    **dict.fromkeys(LOSSES, _REGRESSION),
+    "published tables": "the counts of --tables",
+}
+"""Of what is published."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +86,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return [
             ("rows", f"{self.rows:,}, {known}: {self.groups:,} groups that look alike, {self.singles:,} of one row"),
             ("secret", f"{self.secret} = {self.yes}: {having}"),
-            ("published", f"{self.kind}, {twin.numbers:,} numbers"),
+            ("published", f"{self.kind} ({_WORDS[self.kind]}): {twin.numbers:,} numbers"),
             ("exact twin", f"of fair coins {self.percent(twin.coins_rebuilt)} % are rebuilt of exact numbers"),
         ]
 
@@ -119,9 +132,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             if one.best is not None and (one.best.right > self.without.right or one.best.exposed > self.without.exposed)
         ]
         nothing = f"{self.percent(self.without.right)} % are right and {self.without.exposed:,} rows exposed"
-        tried = ", ".join(gained) or "no release"
-        untried = "".join(f"; not tried: {one.release}, as {one.refused}" for one in self.lines if one.refused)
-        return f"without any number {nothing}; with more than that: {tried}{untried}"
+        told = f"more are by {', '.join(gained)}" if gained else "by no release are more"
+        refused = [
+            f"{one.release} ({one.refused.removeprefix(f'{one.release}: ')})" for one in self.lines if one.refused
+        ]
+        untried = f"; not tried: {', '.join(refused)}" if refused else ""
+        return f"without any number {nothing}; {told}{untried}"
 
     def _rebuilt(self, found: Rebuilt | None) -> tuple[str, str, str]:
         if found is None:

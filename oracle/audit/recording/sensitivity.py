@@ -20,6 +20,7 @@ from typing import Final
 
 from msgspec import UNSET
 
+from oracle.audit.findings import Seen
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.recording.listening import listening
 from oracle.audit.recording.neighbours import neighbours_of, worlds_of
@@ -32,7 +33,6 @@ from oracle.planning.stumps.model import StumpsPlan
 
 __all__ = ["sensitivity"]
 
-Seen = tuple[bool, str]
 
 _ROUNDED: Final = 1e-9
 """Of numbers that were not rounded alike."""

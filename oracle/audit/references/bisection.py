@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import PhaseStarted
-from oracle.audit.references.phased import Phased, Row
-from oracle.audit.references.values import numbers_of
+from oracle.audit.references.phased import Phased
+from oracle.audit.references.values import Row, numbers_of
 from oracle.mechanisms.addresses import Purpose
 from oracle.planning.bisection.model import BisectionPlan
 

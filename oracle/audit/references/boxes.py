@@ -16,18 +16,17 @@ from msgspec import UNSET
 from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PhaseStarted, PlanEnded, SideRearmed
 from oracle.audit.references.choices import choose_edge, side_runs
 from oracle.audit.references.keyed import Keyed, discrete_laplace, laplace, logistic
-from oracle.audit.references.values import PLACES, Key, Value, key_size, numbers_of, oriented, place_of
+from oracle.audit.references.values import PLACES, Key, Row, key_size, numbers_of, oriented, place_of
 from oracle.mechanisms.addresses import Purpose
 from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan
 
-__all__ = ["PlainBoxes", "Point", "Row", "Side"]
+__all__ = ["PlainBoxes", "Point", "Side"]
 
 _COINED: Final = 10
 """Last bits of a place that are a coin's, where edges are learned."""
 
 _LAWS: Final = {"logistic": logistic, "discrete-laplace": discrete_laplace, "laplace": laplace}
 
-Row = Sequence[Value]
 Point = tuple[Key, int]
 """A key, and the record's number, which parts ties."""
 

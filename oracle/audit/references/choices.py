@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from oracle.audit.references.keyed import Bits, Keyed, choose_level
-from oracle.audit.references.values import PLACES
+from oracle.audit.references.values import PLACES, mirrored, place_of
 from oracle.mechanisms.addresses import Purpose
+from oracle.planning.features import Feature
 
-__all__ = ["Run", "choose_edge", "choose_one", "cut_runs", "side_runs"]
+__all__ = ["Run", "choose_edge", "choose_one", "cut_runs", "placed", "side_runs", "sides_of"]
 
 _FIRST: Final = 256
 """Bits that say which loss an edge has."""
@@ -86,3 +87,14 @@ def choose_one(keyed: Keyed, side: int, rate: float, losses: Sequence[int]) -> i
     uniform = int.from_bytes(b"".join(half.to_bytes(8, "little") for half in halves), "little")
     loss, number = choose_level(rate, Counter(losses), uniform, 128 * _BLOCKS)
     return [place for place, mine in enumerate(losses) if mine == loss][number]
+
+
+def placed(number: float, *, lower: bool) -> int:
+    """Return a number's place as a side sees it: the outermost is the least."""
+    return place_of(number) if lower else mirrored(place_of(number))
+
+
+def sides_of(features: Sequence[Feature], names: Sequence[str]) -> list[tuple[int, bool]]:
+    """Return the column of each side, and whether the least values are outermost."""
+    columns = [feature.name for feature in features]
+    return [(columns.index(name), end == "lower") for name, end in (side.rsplit(":", 1) for side in names)]

@@ -6,9 +6,9 @@ from fractions import Fraction
 from typing import Any
 
 from oracle.accounting.ledger import PhaseStarted
-from oracle.audit.references.choices import choose_edge, cut_runs, side_runs
-from oracle.audit.references.phased import Phased, Row
-from oracle.audit.references.values import mirrored, numbers_of, place_of, value_at
+from oracle.audit.references.choices import choose_edge, cut_runs, placed, side_runs, sides_of
+from oracle.audit.references.phased import Phased
+from oracle.audit.references.values import Row, numbers_of, value_at
 from oracle.mechanisms.addresses import Purpose
 from oracle.planning.classical.model import ClassicalPlan
 
@@ -33,10 +33,8 @@ class PlainClassical(Phased):
     def __init__(self, plan: ClassicalPlan, secret: bytes, rows: Sequence[Row], labels: Sequence[bool]) -> None:
         super().__init__(plan, secret)
         self._plan = plan
-        names = [feature.name for feature in plan.features]
-        split = [side.rsplit(":", 1) for side in plan.sides]
-        self._sides = [(names.index(name), end == "lower") for name, end in split]
-        self._bounds = [[-math.inf, math.inf] for _ in names]
+        self._sides = sides_of(plan.features, plan.sides)
+        self._bounds = [[-math.inf, math.inf] for _ in plan.features]
         learned = [numbers_of(plan.features, row) for row in rows]
         if plan.concept == "stump":  # losses rise by 0 or 1, so the one choice costs e
             runs = [
@@ -69,7 +67,7 @@ class PlainClassical(Phased):
 
     def _place(self, row: Sequence[float], side: int) -> int:
         column, lower = self._sides[side]
-        return place_of(row[column]) if lower else mirrored(place_of(row[column]))
+        return placed(row[column], lower=lower)
 
     def _shown(self, number: int, row: Sequence[float]) -> int:
         """Return the side that a row is shown to under `faces`."""

@@ -1,16 +1,12 @@
 """What plain re-implementations of predictors without armed sides have in common: rounds, phases, the running tag."""
 
-from collections.abc import Sequence
-
 from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PhaseStarted, PlanEnded
 from oracle.audit.references.keyed import Keyed
-from oracle.audit.references.values import Value, numbers_of
+from oracle.audit.references.values import Row, numbers_of
 from oracle.planning.bisection.model import BisectionPlan
 from oracle.planning.classical.model import ClassicalPlan
 
-__all__ = ["Phased", "Row"]
-
-Row = Sequence[Value]
+__all__ = ["Phased"]
 
 
 class Phased:

@@ -6,9 +6,9 @@ Written from Stemmer (2024), Algorithm 7, as PRIVACY.md, Theorem 10, has it.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from oracle.audit.references.boxes import PlainBoxes, Point, Row, Side
+from oracle.audit.references.boxes import PlainBoxes, Point, Side
 from oracle.audit.references.choices import choose_one
-from oracle.audit.references.values import oriented
+from oracle.audit.references.values import Row, oriented
 from oracle.mechanisms.addresses import Purpose
 from oracle.planning.stumps.model import StumpsPlan
 

@@ -12,10 +12,12 @@ from typing import Final
 
 from oracle.planning.features import Feature
 
-__all__ = ["PLACES", "Key", "Value", "key_size", "mirrored", "numbers_of", "oriented", "place_of", "value_at"]
+__all__ = ["PLACES", "Key", "Row", "Value", "key_size", "mirrored", "numbers_of", "oriented", "place_of", "value_at"]
 
 Value = float | str
 """As messages have it."""
+
+Row = Sequence[Value]
 
 Key = float | bytes
 """The outermost is the smallest."""

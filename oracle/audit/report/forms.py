@@ -1,6 +1,8 @@
 """Forms that others have made, filled in from a plan and its audit; what the owner must say is left open."""
 
 import re
+import textwrap
+from decimal import ROUND_CEILING, Context
 from pathlib import Path
 from string import Template
 from typing import Final, Literal
@@ -30,12 +32,25 @@ _PROOFS: Final = {
 }
 """What each predictor releases by, and where PRIVACY.md proves it."""
 
+_UNPROVED: Final = ", but not of this plan: epsilon and delta of its profile, paper, are bounded by no proof"
+_KINDS: Final = {
+    "theorem": "proved",
+    "estimate": "an estimate, with some figure from experiments, and no theorem",
+    "nominal": "a name, with constants that nobody proved",
+}
+"""Of promises, in words."""
+
+_UP: Final = Context(prec=4, rounding=ROUND_CEILING)
+_WIDTH: Final = 100
+"""Columns of a checklist."""
+
 _ROW = "a training row that is not there is blanked and keeps its number"
 _QUERY = ", a query that is not there is a round without one"
 _NOISE: Final = "Noise comes from integer tables under AES-256; no floating-point noise is added."
 _CHANNELS: Final = (
-    "Replays repeat the noise and spend nothing. That time tells no label is measured for boxes, proved of nothing. "
-    "Caches, power and the machine's memory are not covered. Whether and why a message is rejected is public."
+    "Replays repeat the noise and spend nothing. That answering time does not tell the label is measured for boxes, "
+    "and proved of no predictor. Caches, power and the machine's memory are not covered. Whether and why a message is "
+    "rejected is public."
 )
 
 
@@ -54,30 +69,48 @@ def filled_in(form: Form, plan: Plan, report: Report) -> str:
         raise RefusedError("--format = 'registry': epsilon and delta of this plan are names, and no guarantee")
     template = Template((Path(__file__).parent / "templates" / _TEMPLATES[form]).read_text(encoding="utf-8"))
     facts = {**_guarantee(plan), **_deployment(plan), **_audit(plan, report)}
-    return template.substitute({name: text.replace("\n", " ") for name, text in facts.items()})
+    text = template.substitute({name: text.replace("\n", " ") for name, text in facts.items()})
+    return "".join(f"{_wrapped(line)}\n" for line in text.splitlines()) if form == "nist" else text
+
+
+def _wrapped(line: str) -> str:
+    """Return a line of Markdown as several that can be read, unless it is a heading."""
+    if line.startswith("#"):
+        return line
+    indent = "  " if line.startswith("- ") else ""
+    return textwrap.fill(line, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def _rounded_up(value: float) -> float:
+    """Return a figure of few digits that is no smaller: what is claimed holds all the more; the plan has all digits.
+
+    >>> _rounded_up(3.779003850804928e-08), _rounded_up(0.001)
+    (3.78e-08, 0.001)
+    """
+    return float(_UP.create_decimal(repr(value)))
 
 
 def _guarantee(plan: Plan) -> dict[str, str]:
-    hides, delta = _hides(plan), max(phase.delta for phase in plan.phases)
-    sums = f", and all records' deltas sum to {plan.delta!r} at most, for ever" if plan.sums_delta else ""
+    hides, delta = _hides(plan), _rounded_up(max(phase.delta for phase in plan.phases))
+    sums = f", and all records' deltas sum to {_rounded_up(plan.delta)!r} at most, for ever" if plan.sums_delta else ""
     person = "nothing in the plan bounds m"
     if plan.person is not UNSET:
-        bound = plan.person
-        person = f"{bound.rows} training rows of a person at most are used: epsilon = {bound.epsilon!r} for these"
+        rows, epsilon = plan.person.rows, _rounded_up(plan.person.epsilon)
+        person = f"{rows} training rows of a person at most are used: epsilon = {epsilon!r} for these"
     unit = "One record: one training row or one query." if hides else f"One training row; {_unprotected(plan)}."
     return {
-        "epsilon": _yaml_number(plan.epsilon),
+        "epsilon": _yaml_number(_rounded_up(plan.epsilon)),
         "delta": _yaml_number(delta),
         "nominal": " (nominal: no proof bounds it)" if plan.nominal else "",
         "variant": "Approximate" if delta > 0.0 else "Pure",
-        "deltas": f"A record pays delta = {delta!r} at most{sums}.",
-        "square": f"{1.0 / plan.declared**2:.2g} for the n = {plan.declared:,} rows that are declared",
+        "deltas": f"A record pays delta = {delta!r} at most{sums}." if delta else "Delta is 0.",
+        "square": f"1/n^2 is {1.0 / plan.declared**2:.2g} for the n = {plan.declared:,} rows that are declared",
         "unit": unit,
         "neighbours": f"Neighbours differ in one record, there or not: {_ROW}{_QUERY if hides else ''}. The numbers of "
         "declared rows and of rounds are public. Exchanging a record for another is two records.",
         "composition": "A record pays epsilon and delta once, for all answers, however many there are. m records of a "
         f"person pay m times epsilon, and more delta; {person}. Other models of the same rows, and forks, add theirs.",
-        "mechanism": f"{_PROOFS[plan.predictor]} of PRIVACY.md, for profile tight; this is {plan.profile})",
+        "mechanism": f"{_PROOFS[plan.predictor]} of PRIVACY.md{_UNPROVED if plan.nominal else ''})",
     }
 
 
@@ -101,7 +134,8 @@ def _deployment(plan: Plan) -> dict[str, str]:
         if hides
         else "No new private records come in.",
         "channels": _CHANNELS if plan.nominal else f"{_NOISE} {_CHANNELS}",
-        "utility": f"Error at most {promise.bound:.4g}{beyond} on {promise.on}: {promise.kind} ({promise.basis}).",
+        "utility": f"Error at most {_rounded_up(promise.bound):g}{beyond} on {promise.on}. This is "
+        f"{_KINDS[promise.kind]}: {promise.basis}.",
     }
 
 

@@ -179,4 +179,4 @@ def _table(found: Sequence[Finding]) -> str:
 
 def _checks(checks: Sequence[Check]) -> str:
     rows = [(one.target, one.name, one.says, verdict(one)) for one in checks]
-    return table("target|what must hold|seen|", rows, [not one.passed for one in checks])
+    return table("part|what must hold|seen|result", rows, [not one.passed for one in checks])

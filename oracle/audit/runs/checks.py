@@ -6,6 +6,7 @@ import numpy as np
 from msgspec import UNSET
 
 from oracle.accounting.ledger import SideRearmed
+from oracle.audit.findings import Seen
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.runs.paper import paper_run
 from oracle.audit.runs.uneven import bisection_run, box_run, classical_run, stump_run
@@ -18,7 +19,6 @@ from oracle.planning.stumps.model import StumpsPlan
 
 __all__ = ["beside_plain", "run_of"]
 
-Seen = tuple[bool, str]
 
 _RUNS: Final = 4
 _KEYS: Final = 24

@@ -8,6 +8,7 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle.audit.findings import Seen
 from oracle.mechanisms.addresses import Addresses, Purpose
 
 __all__ = ["Words", "all_drawn", "recorded", "spread_bits"]
@@ -18,8 +19,6 @@ _VALUES = 40
 
 Words = NDArray[np.uint64]
 """Draws: uint64[n, 2]."""
-
-Seen = tuple[bool, str]
 
 
 @contextmanager
@@ -51,7 +50,7 @@ def all_drawn(expected: Sequence[tuple[int, int]], words: Sequence[Words]) -> bo
     return {*expected} <= {*map(tuple, np.concatenate(words).tolist())}
 
 
-def spread_bits(words: list[Words]) -> tuple[bool, str]:
+def spread_bits(words: list[Words]) -> Seen:
     """Return whether no half of a draw repeats, and each of the 128 bits takes both values.
 
     Of n draws of 64 uniform bits two are equal with a probability of n^2 / 2^65 at most.

@@ -17,7 +17,7 @@ import numpy as np
 
 from oracle.accounting.ledger import LedgerEvent
 from oracle.audit.randomness import Draws
-from oracle.audit.references.values import Value, numbers_of
+from oracle.audit.references.values import Row, numbers_of
 from oracle.audit.runs.served import Served
 from oracle.audit.runs.unique_noise import all_drawn, recorded
 from oracle.planning.plan import Plan
@@ -26,7 +26,6 @@ from oracle.predictors.kinds import new_trainer, points_beyond
 
 __all__ = ["Plain", "Played", "Run", "begins", "body_of", "differs", "train"]
 
-Row = Sequence[Value]
 
 _CUTS: Final = 12
 _BEYOND: Final = 2

@@ -16,7 +16,7 @@ from oracle.audit.around.exchanges import exchanged
 from oracle.audit.around.forks import forked
 from oracle.audit.around.shards import booked, parted, persons_kept
 from oracle.audit.around.states import kept
-from oracle.audit.findings import Check
+from oracle.audit.findings import Check, Seen
 from oracle.audit.games.learners import LEARNERS
 from oracle.audit.games.plans import TARGETS, Target, small_plan
 from oracle.audit.laws.choices import chosen
@@ -28,7 +28,6 @@ from oracle.audit.runs.checks import beside_plain
 from oracle.audit.runs.trials import ask, stream, trained
 from oracle.audit.structure.distributions import ladder_draws, ladder_laws, ladder_plainly, ladder_proved
 from oracle.audit.structure.ensembles import one_draw, plainly, proved
-from oracle.audit.structure.learners import key_let_go
 from oracle.audit.structure.tables import judged, ledger_tells, paid_once, replayed
 from oracle.errors import StateError
 from oracle.planning.distribution.model import DistributionPlan
@@ -46,7 +45,6 @@ _ROWS: Final = 48
 """Rounds that most checks examine one by one."""
 
 Floats = NDArray[np.float64]
-Seen = tuple[bool, str]
 
 
 def restored(plan: Plan, randomness: Randomness) -> Seen:
@@ -71,6 +69,13 @@ def _equal(left: Answers, right: Answers) -> bool:
         and np.array_equal(left.tag, right.tag)
         and np.array_equal(values[0], values[1], equal_nan=True)
     )
+
+
+def key_let_go(plan: Plan, randomness: Randomness) -> Seen:
+    """The key that choices and bits come from is not the genesis key, and no array holds that one."""
+    secret = randomness.secret(0)
+    held = b"".join(array.tobytes() for array in trained(plan, secret).export().values())
+    return secret not in held, "the genesis key is in no state" if secret not in held else "the genesis key is kept"
 
 
 def no_deduplication(plan: Plan, randomness: Randomness) -> Seen:

@@ -10,6 +10,7 @@ import msgspec
 from oracle.accounting.between_thresholds import logistic_log_delta
 from oracle.accounting.paid_questions import table_distance
 from oracle.accounting.race import race_log_delta
+from oracle.audit.findings import Seen
 from oracle.audit.games.distributions import wider_plan
 from oracle.audit.laws.bets import Bets
 from oracle.audit.laws.distributions import judge_comparisons, live_comparisons
@@ -23,7 +24,6 @@ from oracle.planning.planner import verify_plan
 
 __all__ = ["ladder_differs", "ladder_draws", "ladder_laws", "ladder_plainly", "ladder_proved"]
 
-Seen = tuple[bool, str]
 
 _RUNS: Final = 8
 _MESSAGES: Final = 120
@@ -79,9 +79,7 @@ def ladder_laws(plan: Plan, randomness: Randomness) -> Seen:
             judge_comparisons(plan, *live_comparisons(plan, randomness, number), bets, coins)
     except DataError as exc:
         return False, str(exc)
-    part, name = bets.most()
-    says = f"no bet on {bets.outcomes} outcomes gained much" if part < 1.0 else f"bets gained on {name}"
-    return part < 1.0, f"{says} (in nats, {100.0 * max(part, 0.0):.0f} % of what would refute)"
+    return bets.verdict()
 
 
 def ladder_draws(plan: Plan, randomness: Randomness) -> Seen:

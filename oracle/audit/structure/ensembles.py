@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from oracle.accounting.race import between_log_delta
 from oracle.accounting.stopper import log_overflow
+from oracle.audit.findings import Seen
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.runs.ensembles import Run, play, uneven_plan
 from oracle.audit.runs.unique_noise import Words, spread_bits
@@ -20,7 +21,6 @@ from oracle.planning.plan import Plan
 
 __all__ = ["differs", "one_draw", "plainly", "proved"]
 
-Seen = tuple[bool, str]
 
 _CLASSES: Final = (2, 3, 5)
 _RUNS: Final = 6

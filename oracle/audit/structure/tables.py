@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from oracle.accounting.ledger import AnswerPaid, LedgerEvent, MarginalsReleased
+from oracle.audit.findings import Seen
 from oracle.audit.laws.tables import judge
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.references.simulator import Simulator, Told
@@ -22,7 +23,6 @@ from oracle.planning.statistics.model import TablePlan
 
 __all__ = ["judged", "ledger_tells", "paid_once", "replayed"]
 
-Seen = tuple[bool, str]
 
 _MESSAGES: Final = 120
 _FEW: Final = 6
@@ -87,6 +87,4 @@ def judged(plan: Plan, randomness: Randomness) -> Seen:
         bets = judge(_runs(plan, randomness, count), Draws(randomness, count))
     except DataError as exc:
         return False, str(exc)
-    part, name = bets.most()
-    says = f"no bet on {bets.outcomes} outcomes gained much" if part < 1.0 else f"bets gained on {name}"
-    return part < 1.0, f"{says} (in nats, {100.0 * max(part, 0.0):.0f} % of what would refute)"
+    return bets.verdict()

@@ -12,7 +12,7 @@ import msgspec
 import typer
 from rich.table import Table
 
-from oracle.audit.findings import NEAR, Check, Finding, limit_text, near, near_predictors
+from oracle.audit.findings import NEAR, Finding, limit_text, near, near_predictors
 from oracle.cli.audit import majority, reconstruct, trace
 from oracle.cli.audit import receipt as audit_receipt
 from oracle.cli.audit.files import report_folder
@@ -222,23 +222,15 @@ def _check_options(receipt_key: Path | None, out: Path | None, form: str | None,
 
 
 def _print(report: "Report", out: Path | None) -> None:
-    from oracle.cli.audit.reporting import checks_table, print_report
+    from oracle.cli.audit.reporting import print_report
 
-    console = wide_console()
     games = [one for one in report.results if isinstance(one, Finding)]
-    if games:
-        console.print(_games_table(games))
-        console.print(_GAMES_NOTE, style="dim")
-    checks = [one for one in report.results if isinstance(one, Check)]
-    if checks:
-        console.print(checks_table(checks))
-    for level, factor in near(report.results).items():
-        console.print(_power(level, factor))
+    shown = [_games_table(games), _GAMES_NOTE] if games else []
     predictors = near_predictors(report.results)
-    if predictors:
-        parts = [f"{name} {'nothing' if math.isinf(part) else f'1/{part:.2g}'}" for name, part in predictors.items()]
-        console.print(f"proved of each predictor's claim: {'; '.join(parts)}")
-    print_report(console, report, out)
+    parts = [f"{name} {'nothing' if math.isinf(part) else f'1/{part:.2g}'}" for name, part in predictors.items()]
+    proved = [f"proved of each predictor's claim: {'; '.join(parts)}"] if parts else []
+    powers = [_power(level, factor) for level, factor in near(report.results).items()]
+    print_report(wide_console(), report, out, [*shown, *powers, *proved])
 
 
 def _games_table(games: "Sequence[Finding]") -> Table:

@@ -1,5 +1,6 @@
 """`perpetua audit --plan` and `--state`: somebody's own plan and state, beside what is due."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -10,11 +11,11 @@ from oracle import durable
 from oracle.audit.findings import Check
 from oracle.cli.audit.scope import own_scope
 from oracle.cli.output import print_json, wide_console
-from oracle.cli.states import newest_snapshot, state_plan
-from oracle.errors import InputError, StorageError
+from oracle.cli.progress import Progress
+from oracle.cli.states import newest_snapshot, state_key_file, state_plan
+from oracle.errors import InputError, PlanError, StorageError
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
-from oracle.state.keys import read_key_file
 from oracle.state.shards import shard_folders
 
 __all__ = ["audit_own", "run_own"]
@@ -44,7 +45,7 @@ def run_own(  # noqa: PLR0913 -- the command's options
         form: Form to be filled in and printed in place of the report.
         as_json: Whether to print JSON.
     """
-    from oracle.cli.audit.reporting import checks_table, print_report
+    from oracle.cli.audit.reporting import print_report
 
     said: list[str] = []
     plans: dict[bytes, Plan] = {}
@@ -69,9 +70,7 @@ def run_own(  # noqa: PLR0913 -- the command's options
     elif as_json:
         print_json(report)
     else:
-        console = wide_console()
-        console.print(checks_table(results))
-        print_report(console, report, reporter.out)
+        print_report(wide_console(), report, reporter.out)
     raise typer.Exit(1 if report.refuted else 0)
 
 
@@ -98,33 +97,45 @@ def audit_own(
         attacked: Told what is looked at, in a sentence, and its plan, before it is.
 
     Raises:
-        InputError: A key is given without a state.
+        InputError: A key is given without a state, or the plan is none.
         StorageError: The plan cannot be read.
+        StateError: The state is none, or the key is not its own.
     """
     from oracle.audit.due.plan import audit_plan
     from oracle.audit.due.state import audit_state
 
     if key is not None and state is None:
         raise InputError("--key", str(key), "must go with --state")
+    shards: list[tuple[Path, Plan, Path]] = []
+    if state is not None:
+        plans = [(shard, state_plan(shard)) for shard in shard_folders(state)]
+        key_file = state_key_file(state, key)  # whoever has none need not wait for what is said of plans
+        shards = [(*one, key_file) for one in plans]
     if plan_file is not None:
         plan = _read(plan_file)
         attacked(f"The plan {plan_file}: {_in_words(plan)}", plan)
-        yield from audit_plan(plan)
-    if state is None:
-        return
-    shards = shard_folders(state)
-    read_key_file(key or state / "key")  # whoever has none need not wait for what is said of the plan
+        yield from _shown(audit_plan(plan), plan)
     audited: set[bytes] = set()
-    for number, shard in enumerate(shards):
-        plan = state_plan(shard)
+    for number, (shard, plan, key_file) in enumerate(shards):
+        snapshot, _ = newest_snapshot(shard, key_file, plan)
         if plan.digest not in audited:  # mostly all shards have the same one
             attacked(f"The plan of state {state}: {_in_words(plan)}", plan)
-            yield from audit_plan(plan)
+            yield from _shown(audit_plan(plan), plan)
             audited.add(plan.digest)
-        snapshot, _ = newest_snapshot(shard, key or state / "key", plan)
         where = "state" if len(shards) == 1 else f"shard {number}"
         attacked(f"The newest snapshot of {where} {shard}: round {snapshot.round:,}, phase {snapshot.phase}.", plan)
         yield from audit_state(plan, snapshot, where)
+
+
+def _shown(checks: Iterator[Check], plan: Plan) -> Iterator[Check]:
+    """Yield checks of a plan, and show which of its phases they have come to."""
+    come = 0
+    with Progress("auditing", len(plan.phases), "phases") as progress:
+        for one in checks:
+            phase = re.match(r"phases\[(\d+)\]", one.target)
+            come = max(come, int(phase[1]) if phase else 0)
+            progress.at(come)
+            yield one
 
 
 def _in_words(plan: Plan) -> str:
@@ -139,3 +150,6 @@ def _read(path: Path) -> Plan:
         return decode_plan(durable.read(path))
     except OSError as exc:
         raise StorageError(f"{path}: cannot be read: {exc.strerror}") from exc
+    except PlanError as exc:
+        bound = f"must be a state's plan.json, or what `perpetua plan --json` prints; {exc}"
+        raise InputError("--plan", str(path), bound) from exc

@@ -10,8 +10,9 @@ from msgspec import UNSET
 from oracle.accounting.ledger import LedgerEvent, MessageSkipped
 from oracle.cli.audit.receipt_log import QueryLog, against_log
 from oracle.cli.options import KeyFile
+from oracle.cli.states import state_key_file, state_plan
 from oracle.cli.version import version
-from oracle.errors import InputError, StorageError
+from oracle.errors import InputError, KeyFileError, StorageError
 from oracle.planning.kinds import decode_plan
 from oracle.receipts.audits import differing_files, is_of_audit, open_audit
 from oracle.receipts.keys import public_key_path, read_public_key, signing_key
@@ -58,8 +59,9 @@ def sign(
     refuse_sharded(state)
     missing = next((origin for origin in genesis or () if not origin.exists()), None)
     if missing is not None:
-        raise InputError("--genesis", str(missing), "must be a genesis file or a state folder")
-    key_path = key or state / "key"
+        raise KeyFileError(f"genesis file {missing}: No such file or directory")
+    state_plan(state)  # whoever names another folder is told so, and not of its key
+    key_path = state_key_file(state, key)
     statement = make_statement(state, read_key_file(key_path), f"perpetua {version()}", genesis or ())
     secret = receipt_key or key_path.with_name("receipt-key")
     sealed = seal(statement, signing_key(secret))

@@ -55,7 +55,15 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         bool, typer.Option("--unknown", help="ROWS does not have the secret column; only with --tables.")
     ] = False,
     kind: Annotated[str, typer.Option("--kind", help=f"What is published: {', '.join(KINDS)}.")] = "marginals",
-    ways: Annotated[int, typer.Option("--ways", min=1, max=8, help="Attributes that go together in a number.")] = 2,
+    ways: Annotated[
+        int | None,
+        typer.Option(
+            "--ways",
+            min=1,
+            max=8,
+            help="Attributes that go together in a number; no more than there are --attribute. By default 2, or 1.",
+        ),
+    ] = None,
     questions: Annotated[
         int | None, typer.Option("--questions", min=1, help="Of counts: random sets of rows; by default five a row.")
     ] = None,
@@ -103,7 +111,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     if kind == "counts" and tables is None:
         names = []
     elif not names:
-        raise InputError("--attribute", None, f"must name what anybody may know of a row ({kind})")
+        raise InputError("--attribute", None, "must name a column that anybody may know: rows are told apart by these")
     said = Secret(secret, yes or "", no)
     if secret in names:
         raise InputError("--attribute", secret, "must not be the secret column")
@@ -111,6 +119,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         option = "--secret" if secret == COUNT else "--attribute"
         raise InputError(option, COUNT, "must be called otherwise: in --tables it is the column of the counts")
     known = list(dict.fromkeys(names))
+    together = _together(ways, known)
     columns = _columns(rows, known if unknown else [*known, secret], sample, draws)
     people, bits, column = _read(columns, known, said)
     if tables is not None:
@@ -125,7 +134,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     else:
         chosen = releases or list(RELEASES)
         asked = questions or 5 * len(people.group)
-        table = Table(people, bits, publish(kind, people, min(ways, max(len(names), 1)), asked, draws), terms)
+        table = Table(people, bits, publish(kind, people, together, asked, draws), terms)
     with Progress("attacking", len(chosen), "releases") as progress:
         lines = attack(table, chosen, draws, miss, progress.at)
     report = _report(table, column, kind, lines, miss)
@@ -200,6 +209,17 @@ def _check_treated(name: str, published: Linear, found: NDArray[np.float64], ter
         raise InputError("--least", terms.least, f"must be the least count, but for 0, that is not suppressed: {shown}")
 
 
+def _together(ways: int | None, known: list[str]) -> int:
+    """Return how many attributes go together in a number.
+
+    Raises:
+        InputError: There are not so many.
+    """
+    if known and (ways or 1) > len(known):
+        raise InputError("--ways", ways, f"must be at most {len(known)}, as many as there are --attribute")
+    return ways or max(min(_TWO, len(known)), 1)
+
+
 def _columns(rows: Path, wanted: list[str], sample: int | None, draws: Draws) -> dict[str, _Column]:
     """Return columns of the rows, or of a sample of these.
 
@@ -270,7 +290,7 @@ def _print(report: Report, out: Path | None) -> None:
     print_rows(console, report.heads())
     table = figure_table(*report.columns)
     for cells in report.cells():
-        table.add_row(*cells, style="red" if cells[0] in report.refuted else None)
+        table.add_row(*(cell or "-" for cell in cells), style="red" if cells[0] in report.refuted else None)
     console.print(table)
     last: list[Row] = [("outcome", report.outcome), ("note", "this is as sensitive as the table itself")]
     print_rows(console, last if out is None else [*last, ("report", str(out / _REPORTS[0]))])

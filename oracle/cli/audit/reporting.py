@@ -1,7 +1,9 @@
 """Where an audit's report goes: the page, the same as JSON, a receipt of both, and the terminal in the same words."""
 
 import hashlib
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,7 +20,7 @@ from oracle.cli.audit.files import remove_report, write_report
 from oracle.cli.output import figure_table
 from oracle.receipts.audits import AuditStatement, seal_audit
 
-__all__ = ["REPORTS", "Reporter", "checks_table", "print_report"]
+__all__ = ["REPORTS", "Reporter", "print_report"]
 
 _RECEIPT, _PAGE, _JSON = "audit.receipt.json", "audit.html", "audit.json"
 REPORTS: Final = (_RECEIPT, _PAGE, _JSON)
@@ -80,31 +82,53 @@ class Reporter(NamedTuple):
         return report
 
 
-def print_report(console: Console, report: Report, out: Path | None) -> None:
-    """Print what the page says, but for its tables and appendix."""
+def print_report(console: Console, report: Report, out: Path | None, games: Iterable[Table | str] = ()) -> None:
+    """Print what the page says, but for its appendix; the banner is the first line, and stands at the end again.
+
+    Args:
+        console: Where to.
+        report: Of an audit that has ended.
+        out: Folder that has the page; None for none.
+        games: What is shown of these.
+    """
+    banner = (report.banner, _TONES.get(report.verdict, "bold yellow"))
+    console.print(banner[0], style=banner[1])
+    console.print(f"{report.outcome} {chance(report)}")
     for one in report.failures:
         console.print("\n".join(one.seen), style="red")
         console.print(f"  what it means: {one.means}")
         console.print(f"  what to do: {one.do}")
-    for title, sentences in (
-        ("attacked", report.scope.attacked),
-        ("looked for", [f"{line.finds}: {line.result}" for line in report.lines]),
-        ("not looked at", report.scope.left_out),
-        ("limits", report.limits),
-        ("made", [f"{name}: {text}" for name, text in made(report)]),
-    ):
-        console.print(f"{title}:", style="bold")
-        for sentence in sentences:
-            console.print(f"  {sentence}")
-    console.print(f"{report.outcome} {chance(report)}")
-    console.print(report.banner, style=_TONES.get(report.verdict, "bold yellow"))
+    _print_section(console, "attacked", report.scope.attacked)
+    _print_section(console, "looked for", [f"{line.finds}: {line.result}" for line in report.lines])
+    for part in games:
+        console.print(part)
+    checks = [one for one in report.results if isinstance(one, Check)]
+    if checks:
+        console.print(
+            "checked, part by part (each check, and what it saw: --json, or the page of --out):", style="bold"
+        )
+        console.print(_checks_table(checks))
+    _print_section(console, "not looked at", report.scope.left_out)
+    _print_section(console, "limits", report.limits)
+    _print_section(console, "made", [f"{name}: {text}" for name, text in made(report)])
+    console.print(banner[0], style=banner[1])
     if out is not None:
         console.print(f"report: {out / _PAGE}")
 
 
-def checks_table(checks: Sequence[Check]) -> Table:
-    """Return a table of what each check saw."""
-    table = figure_table("checked", "what must hold", "", "seen", texts=4)
+def _print_section(console: Console, title: str, sentences: Sequence[str]) -> None:
+    console.print(f"{title}:", style="bold")
+    for sentence in sentences:
+        console.print(f"  {sentence}")
+
+
+def _checks_table(checks: Sequence[Check]) -> Table:
+    """Return a table of how many checks of each part hold; all phases of a plan are one part."""
+    table = figure_table("  part", "checks", "hold", "could not tell", "FAIL")
+    counts: dict[str, Counter[str]] = {}
     for one in checks:
-        table.add_row(one.target, one.name, verdict(one), one.says, style=None if one.passed else "red")
+        counts.setdefault(re.sub(r"\[\d+\]", "[*]", one.target), Counter())[verdict(one)] += 1
+    for part, found in counts.items():
+        figures = (found.total(), found["holds"], found["could not tell"], found["FAILS"])
+        table.add_row(f"  {part}", *map(str, figures), style="red" if found["FAILS"] else None)
     return table

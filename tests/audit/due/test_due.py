@@ -18,6 +18,7 @@ from oracle.accounting.stopper import log_overflow
 from oracle.accounting.value_iteration import worst_log_delta
 from oracle.audit.due.bounds import few_successes, laplace_bits, normal_bits, one_way, overflow, potential
 from oracle.audit.due.game import Game, play
+from oracle.audit.due.parts import as_check, at_least
 from oracle.audit.due.plan import audit_plan
 from oracle.audit.due.state import audit_state
 from oracle.audit.games.ensembles import counted_plan
@@ -25,7 +26,7 @@ from oracle.audit.games.plans import TARGETS, small_plan
 from oracle.cli.audit import own
 from oracle.cli.main import app
 from oracle.cli.states import newest_snapshot, state_plan
-from oracle.errors import InputError, KeyFileError, PlanError
+from oracle.errors import InputError, KeyFileError, PlanError, StateError
 from oracle.mechanisms.noise.tables import edges
 from oracle.mechanisms.thresholds import paid as questions
 from oracle.planning.attributes import Attribute
@@ -190,7 +191,9 @@ def test_a_classical_box_without_a_coin_shows_each_row_to_all_sides():
     """Whatever its slicing is called: the second accountant wants a choice for each side too."""
     plan = _model("classical", slicing="faces")
     assert _short(plan) == []
-    assert any("choices that one row is shown to: 1 of 4 due" in found for found in _short(_replaced(plan, coin=0.0)))
+    assert any(
+        "choices that one row is shown to: 1; at least 4 is due" in found for found in _short(_replaced(plan, coin=0.0))
+    )
 
 
 def test_what_a_plan_says_beside_what_runs_is_refused():
@@ -356,10 +359,31 @@ def test_each_plan_of_a_sharded_state_is_accounted_for(tmp_path, monkeypatch):
 
 
 def test_a_state_without_its_key_is_told_at_once(state):
-    """Before anything is said of its plan, which can take minutes."""
+    """Before anything is said of a plan, which can take minutes; and a folder that is no state, before its key."""
     (state / "key").unlink()
-    with pytest.raises(KeyFileError, match="No such file"):
-        next(own.audit_own(None, state, None))
+    with pytest.raises(KeyFileError, match="--key is not set: must name the key file of"):
+        next(own.audit_own(state / "plan.json", state, None))
+    with pytest.raises(KeyFileError, match="none: No such file"):
+        next(own.audit_own(None, state, state / "none"))
+    with pytest.raises(StateError, match="nothing: holds no state"):
+        next(own.audit_own(None, state / "nothing", None))
+
+
+def test_a_plan_that_is_none_is_named(tmp_path):
+    """By its option and file, with what would have been one."""
+    path = tmp_path / "model.toml"
+    path.write_text("[model]\n")
+    with pytest.raises(InputError, match=r"--plan = '.*model\.toml': must be a state's plan\.json, or what"):
+        next(own.audit_own(path, None, None))
+
+
+def test_it_shows_how_far_it_is(capsys, monkeypatch):
+    """By the plan's phases: the checks of a long plan take half a minute."""
+    monkeypatch.setattr("oracle.cli.progress._QUIET", 0.0)
+    plan = small_plan(TARGETS[0], 4.0, 0.01)
+    found = [at_least(f"phases[{place}].start", "x", 1.0, 1.0) for place in range(len(plan.phases))]
+    assert len(list(own._shown(map(as_check, found), plan))) == len(found) > 1
+    assert f"auditing: 0 of {len(found)} phases" in capsys.readouterr().err
 
 
 def test_a_key_without_a_state_is_refused(tmp_path):

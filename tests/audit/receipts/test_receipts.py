@@ -279,8 +279,8 @@ def test_forks_of_the_genesis_file_are_stated(tmp_path):
         assert run("audit", "sign", tmp_path / "state", *options, "--out", receipt).exit_code == 0
         assert open_receipt(receipt, None)[0].forks == forks
     wrong = run("audit", "sign", tmp_path / "state", "--genesis", tmp_path / "nothing", "--out", tmp_path / "r.json")
-    assert isinstance(wrong.exception, InputError)
-    assert "--genesis" in str(wrong.exception)
+    assert isinstance(wrong.exception, KeyFileError)
+    assert "genesis file" in str(wrong.exception)
 
 
 def test_bad_files_are_named(served, tmp_path):
@@ -291,8 +291,10 @@ def test_bad_files_are_named(served, tmp_path):
         open_receipt(nothing, None)
     with pytest.raises(InputError, match="ledger"):
         read_ledger(nothing)
-    with pytest.raises(KeyFileError):
+    with pytest.raises(InputError, match=r"public key = .*must be the \.pub file"):
         read_public_key(nothing)
+    with pytest.raises(StorageError, match=r"public key .*cannot be read: No such file"):
+        read_public_key(tmp_path / "none.pub")
     with pytest.raises(StateError):
         make_statement(tmp_path, bytes(32), "perpetua test")
     again = run("audit", "sign", served / "state", "--out", served / "receipt.json")

@@ -80,7 +80,7 @@ def test_tables_about_to_be_published(audit, rows):
     assert code == 0
     assert "60, by town, age, owner: 40 groups that look alike, 20 of one row" in said
     assert "of fair coins 100.0 % are rebuilt of exact numbers" in said
-    assert " rows exposed; with more than that: exact " in said
+    assert " rows exposed; more are by exact " in said
     assert "as sensitive as the table itself" in said
 
 
@@ -258,7 +258,9 @@ def test_malformed_tables_are_named(audit, rows, tmp_path, text, said):
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
-        (("--secret", "ill"), InputError, "--attribute is not set: must name what anybody may know of a row"),
+        (("--secret", "ill"), InputError, "--attribute is not set: must name a column that anybody may know"),
+        (("--secret", "ill", "--attribute", "age", "--ways", 2), InputError, "--ways = 2: must be at most 1, as many"),
+        (("--secret", "ill", *_KNOWN, "--ways", 4), InputError, "--ways = 4: must be at most 3, as many"),
         (("--secret", "ill", "--attribute", "ill"), InputError, "--attribute = 'ill': must not be the secret column"),
         (("--secret", "town", "--attribute", "age"), InputError, "--yes is not set: .* of town .* it has 4 values"),
         (("--secret", "town", "--yes", "q", "--attribute", "age"), InputError, "--yes = 'q': must be a value of"),
