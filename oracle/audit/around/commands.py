@@ -48,6 +48,7 @@ _EACH: Final = 2 * _MOST
 """Rows of a person, one behind the other."""
 
 _ROWS: Final = 20_000
+_FEW: Final = 60
 _OTHERS: Final = 0.4
 """Part of the rows that are others in the second run."""
 
@@ -114,7 +115,8 @@ def _wrong(predictor: str, folder: Path, draws: Draws) -> str | None:
     wrong = _unpaid(shown, folder / "first") or _lengths_wrong(predictor, shown.public["file answers.jsonl"])
     wrong = wrong or _restart_wrong(predictor, folder / "restart", rows)
     if wrong is None and predictor == "rectangles":
-        return _shards_wrong(folder / "shards", rows) or _persons_wrong(folder / "persons", rows)
+        wrong = _shards_wrong(folder / "shards", rows) or _persons_wrong(folder / "persons", rows)
+        return wrong or _refusal_wrong(folder / "refused", rows)
     return wrong
 
 
@@ -227,3 +229,15 @@ def _persons_wrong(folder: Path, rows: Any) -> str | None:  # noqa: ANN401 -- fl
     dues = list(person_due(plan))
     told = plan.at_most == _MOST and dues and all(due.holds for due in dues)
     return None if told else f"of {_MOST} rows of a person another guarantee is told"
+
+
+def _refusal_wrong(folder: Path, rows: Any) -> str | None:  # noqa: ANN401 -- float64[n, 2]
+    """Give too few rows labelled 1; return that what they pay for being told so stands nowhere, if it does not."""
+    write(folder, "rectangles", np.concatenate([rows[:_FEW], rows[_FEW:] / 10.0]))
+    if command(init_of("rectangles")).startswith(b"0\n"):
+        return "init makes a state of too few rows"
+    for name in ("state.starts.jsonl", "people.budget.jsonl"):
+        events = read_events(folder / name, (PhaseStarted, StartChecked), "start")
+        if not any(isinstance(event, StartChecked) and not event.passed and event.epsilon > 0.0 for event in events):
+            return f"what rows have paid for a start that was refused does not stand in {name}"
+    return None
