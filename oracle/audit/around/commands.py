@@ -115,7 +115,11 @@ def _wrong(predictor: str, folder: Path, draws: Draws) -> str | None:
     wrong = _unpaid(shown, folder / "first") or _lengths_wrong(predictor, shown.public["file answers.jsonl"])
     wrong = wrong or _restart_wrong(predictor, folder / "restart", rows)
     if wrong is None and predictor == "rectangles":
-        wrong = _shards_wrong(folder / "shards", rows) or _persons_wrong(folder / "persons", rows)
+        wrong = (
+            _shards_wrong(folder / "together", rows)
+            or _shards_wrong(folder / "shards", rows, 1)
+            or _persons_wrong(folder / "persons", rows)
+        )
         return wrong or _refusal_wrong(folder / "refused", rows)
     return wrong
 
@@ -188,10 +192,10 @@ def _restart_wrong(predictor: str, folder: Path, rows: Any) -> str | None:  # no
     return None
 
 
-def _shards_wrong(folder: Path, rows: Any) -> str | None:  # noqa: ANN401 -- float64[n, 2]
-    """Make a state of several shards in several readings; return what these share, if anything."""
+def _shards_wrong(folder: Path, rows: Any, together: int = 1 << 40) -> str | None:  # noqa: ANN401 -- float64[n, 2]
+    """Make a state of several shards, so many bytes of them in one reading; return what these share, if anything."""
     write(folder, "rectangles", rows, shards=_SHARDS)
-    vars(sys.modules["oracle.cli.init.shards"])["_TOGETHER_BYTES"] = 1
+    vars(sys.modules["oracle.cli.init.shards"])["_TOGETHER_BYTES"] = together
     with given_to_trainers() as given:
         said = command(
             ("init", "model.toml", "--data", "rows.csv", "--state", "state", "--key", "key", "--shards", str(_SHARDS))
