@@ -37,6 +37,7 @@ _WRITING: Final = ("O_CREAT", "O_TRUNC", "O_TMPFILE")
 
 _OTHERS: Final = {
     "oracle/audit/around/acting.py": "the folders of commands that are run for a check",
+    "oracle/audit/around/commands.py": "the same folders",
     "oracle/audit/around/forks.py": "the folder of a state that is forked for a check",
     "oracle/audit/around/states.py": "a second name of a snapshot that is to be overwritten",
     "oracle/audit/crashes/boundaries.py": "the folders of daemons that are killed",
