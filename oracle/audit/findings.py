@@ -29,6 +29,10 @@ Seen = tuple[bool, str]
 """Of a check: whether it passes, and what was seen."""
 
 
+_NAMED: Final = 3
+"""Parts that a sentence names at most."""
+
+
 class Finding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="game"):
     """What games against one target proved.
 
@@ -139,10 +143,9 @@ def outcome(results: Sequence[Finding | Check]) -> str:
     broken, open_ones, weak = refuted(results), untold(results), too_few(results)
     games, checks = (sum(isinstance(one, kind) for one in results) for kind in (Finding, Check))
     if broken:
-        said = f"{len(broken)} of {len(results)} parts failed: " + "; ".join(one.cell for one in broken)
+        said = f"{len(broken)} of {len(results)} parts failed: {_names(broken)}."
     elif open_ones:
-        names = "; ".join(one.cell for one in open_ones)
-        said = f"No claim was refuted, but {len(open_ones)} of {checks} checks could not tell: {names}"
+        said = f"No claim was refuted, but {len(open_ones)} of {checks} checks could not tell: {_names(open_ones)}."
     elif games and checks:
         said = "No claim was refuted, and every check passed."
     else:
@@ -151,6 +154,12 @@ def outcome(results: Sequence[Finding | Check]) -> str:
         names = f" ({weak[0].cell})" if len(weak) == 1 else ""
         said += f" {len(weak)} of {games} attacks had too few games to refute their claim, whatever they saw{names}."
     return said
+
+
+def _names(results: Sequence[Finding | Check]) -> str:
+    """Return what some parts are called; of many the first, as a report says what was seen of each."""
+    more = f"; and {len(results) - _NAMED} more" if len(results) > _NAMED else ""
+    return "; ".join(one.cell for one in results[:_NAMED]) + more
 
 
 def verdict(check: Check) -> str:

@@ -103,10 +103,6 @@ class FolderStore:
             self._erase_older()
         return snapshot
 
-    def latest_bytes(self) -> bytes | None:
-        """Return the newest snapshot as it stands, encrypted; None if there is none (see `newest_bytes`)."""
-        return newest_bytes(self._folder)
-
     def save(self, snapshot: Snapshot) -> None:
         """See `Store.save`."""
         self._check_held()

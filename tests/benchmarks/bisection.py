@@ -10,8 +10,6 @@ from tests.benchmarks.engine import answering
 from tests.benchmarks.pairs import Floor, Row, Settings, cpu_rate, paired
 from tests.benchmarks.states import bisection_plan, queries, trained
 
-__all__ = ["measure"]
-
 _BATCH: Final = 16_384
 _ONE_BY_ONE: Final = 2_000
 """Rows of the peer that learns from one row after the other."""

@@ -12,8 +12,6 @@ from tests.benchmarks.engine import alone
 from tests.benchmarks.pairs import Floor, Row, Settings, paired, wall_rate
 from tests.benchmarks.states import box_plan
 
-__all__ = ["measure"]
-
 _UNIT: Final = "queries/s"
 
 

@@ -13,8 +13,6 @@ from tests.benchmarks.pairs import Floor, Row, Settings, cpu_rate, paired
 from tests.benchmarks.states import box_plan, classical_plan, inside, queries
 from tests.support.shards import SECRET
 
-__all__ = ["measure"]
-
 _BATCH: Final = 16_384
 _FASTER: Final = Floor("ratio", 1.0)
 

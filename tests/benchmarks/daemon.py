@@ -21,8 +21,6 @@ from oracle.planning.plan import Plan
 from tests.benchmarks.states import inside, queries
 from tests.support.folders import command, environment, write_config
 
-__all__ = ["Bench", "Served"]
-
 Kind = Literal["jsonl", "parquet"]
 
 

@@ -15,8 +15,6 @@ from oracle.predictors.values import Values
 from tests.benchmarks.pairs import Floor, Row, Settings, cpu_rate, paired
 from tests.predictors.distribution.values import at, draw_values, quantiles
 
-__all__ = ["measure"]
-
 _PROMISED = 1_000_000.0
 _FEATURES = (
     ("numbers", Feature(name="v"), Floor("value", _PROMISED)),

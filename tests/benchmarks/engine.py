@@ -14,8 +14,6 @@ from tests.benchmarks.noise import DRAWS, drawing
 from tests.benchmarks.pairs import Floor, Measure, Row, Settings, cpu_rate, paired, wall_rate
 from tests.benchmarks.states import box_plan, inside, queries, trained
 
-__all__ = ["alone", "answering", "measure", "measure_as_the_daemon"]
-
 _BATCH: Final = 16_384
 
 _FITTED: Final = 20_000

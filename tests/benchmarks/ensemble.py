@@ -16,8 +16,6 @@ from oracle.predictors.ensemble.encoding import Encoder
 from oracle.predictors.ensemble.teachers import fit_teachers
 from tests.benchmarks.pairs import Floor, Row, Settings, cpu_rate, paired
 
-__all__ = ["measure"]
-
 _FEATURES: Final = 30
 _ROWS: Final = 25
 _ASKED: Final = 8_192

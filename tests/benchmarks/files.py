@@ -9,8 +9,6 @@ from tests.benchmarks.engine import alone
 from tests.benchmarks.pairs import Row, Settings, paired
 from tests.benchmarks.states import bisection_plan, classical_plan, stumps_plan
 
-__all__ = ["measure"]
-
 _PART = 8
 """Bisection, which takes longer, is asked one in so many of the queries, all of which it learns from."""
 

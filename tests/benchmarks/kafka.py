@@ -23,8 +23,6 @@ from tests.support.broker import Broker
 from tests.support.folders import make_state
 from tests.support.sharded import make_sharded_state
 
-__all__ = ["measure_arrow", "measure_delays", "measure_json", "measure_processes"]
-
 _SHARDS: Final = 8
 _UNIT: Final = "queries/s"
 _ECHOES: Final[Mapping[str, tuple[str, Floor | None]]] = {

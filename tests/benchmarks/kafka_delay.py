@@ -11,8 +11,6 @@ from confluent_kafka import Consumer, TopicPartition
 
 from tests.benchmarks.kafka_trial import Service, Trial
 
-__all__ = ["Delays", "delays"]
-
 _TICK: Final = 0.005
 _LOOK: Final = 0.001
 _WARM: Final = 200

@@ -16,8 +16,6 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from connectors.kafka.client import make_producer
 from connectors.kafka.settings import KafkaSettings
 
-__all__ = ["ECHOES"]
-
 _ROWS: Final = 16_384
 _SECONDS: Final = 30.0
 _ANSWER: Final = b'{"id":"q12345","label":0   ,"model":"box","round":123456,"phase":1}'

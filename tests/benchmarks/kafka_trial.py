@@ -25,8 +25,6 @@ from connectors.base import JSON
 from tests.support.broker import Broker
 from tests.support.folders import command, environment
 
-__all__ = ["Daemons", "Echo", "Service", "Throughput", "Trial", "measure_throughput"]
-
 _SECONDS: Final = 120.0
 _WARM: Final = 200
 _READ: Final = 50_000

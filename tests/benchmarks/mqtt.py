@@ -25,8 +25,6 @@ from tests.benchmarks.states import box_plan, queries
 from tests.support.folders import command, environment, make_state
 from tests.support.mosquitto import Mosquitto
 
-__all__ = ["measure"]
-
 _WINDOW: Final = 100
 _SECONDS: Final = 120.0
 _GROUP: Final = 50

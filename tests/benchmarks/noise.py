@@ -12,8 +12,6 @@ from oracle.mechanisms.noise.tables import sample
 from tests.benchmarks.pairs import Floor, Row, Settings, cpu_rate, paired
 from tests.support.shards import SECRET
 
-__all__ = ["DRAWS", "drawing", "measure"]
-
 _SCALE: Final = 0.5
 """Nats per unit; a Laplace scale of 2."""
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-__all__ = ["Floor", "Measure", "Row", "Settings", "cpu_rate", "paired", "wall_rate"]
-
 Measure = Callable[[], float]
 """Does a stretch of work and returns its rate (units a second), or its seconds."""
 

@@ -10,8 +10,6 @@ from oracle.planning.boxes.tight import plan_boxes
 from tests.benchmarks.pairs import Floor, Measure, Row, Settings, paired
 from tests.benchmarks.states import box_model
 
-__all__ = ["measure"]
-
 
 def _planning(model: BoxModel) -> Measure:
     """Return the CPU seconds of a plan, with nothing remembered of the one before."""

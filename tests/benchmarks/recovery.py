@@ -16,8 +16,6 @@ from tests.benchmarks.pairs import Floor, Measure, Row, Settings, paired
 from tests.benchmarks.states import box_plan, snapshot_of
 from tests.support.shards import MASTER_KEY
 
-__all__ = ["measure"]
-
 _RATE: Final = Floor("ratio", 0.8)
 """The engine's own rate is promised; a fifth is left for reading and decoding the log."""
 

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from tests.benchmarks.pairs import Row
 
-__all__ = ["table", "write"]
-
 _ANSWERS = {None: "", True: "met", False: "BELOW"}
 
 

@@ -21,19 +21,6 @@ from oracle.predictors.kinds import new_trainer, restore_predictor
 from oracle.state.format import Snapshot
 from tests.support.shards import SECRET, arrow_body
 
-__all__ = [
-    "bisection_plan",
-    "box_model",
-    "box_plan",
-    "classical_plan",
-    "inside",
-    "queries",
-    "query_body",
-    "snapshot_of",
-    "stumps_plan",
-    "trained",
-]
-
 _MARGIN: Final = 0.05
 """Part of each feature's range that lies outside the box, on each side."""
 

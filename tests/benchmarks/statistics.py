@@ -22,8 +22,6 @@ from tests.experiments.statistics.questions import Questions, draw
 from tests.experiments.statistics.tables import flights
 from tests.support.shards import process
 
-__all__ = ["measure"]
-
 _SMALL = ("carrier", "origin", "month", "hour")
 """Attributes of a table of 24,570 cells; all six make 1.8 million."""
 

@@ -14,8 +14,6 @@ from tests.benchmarks.pairs import Row, Settings, cpu_rate, paired
 from tests.benchmarks.states import inside, queries, stumps_plan
 from tests.support.shards import SECRET
 
-__all__ = ["measure"]
-
 _BATCH: Final = 16_384
 _FITTED: Final = 20_000
 """Rows that the peer is fitted on; how fast it predicts does not depend on it."""

@@ -30,8 +30,6 @@ from tests.benchmarks import (
 from tests.benchmarks.pairs import Row, Settings
 from tests.support.broker import Broker
 
-__all__ = ["TOPICS", "run"]
-
 TOPICS: Final[Mapping[str, Callable[[Settings], Iterator[Row]]]] = {
     "noise": noise.measure,
     "engine": engine.measure,

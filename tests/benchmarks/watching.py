@@ -22,8 +22,6 @@ from tests.benchmarks.daemon import Bench
 from tests.benchmarks.pairs import Floor, Measure, Row, Settings, paired
 from tests.benchmarks.states import box_plan
 
-__all__ = ["measure_cost", "measure_scrape"]
-
 _SHARDS: Final = 64
 _SCRAPE: Final = Floor("value", 60.0, above=False)
 _COST: Final = Floor("ratio", 0.98)

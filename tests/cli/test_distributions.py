@@ -5,9 +5,6 @@ import json
 from decimal import Decimal
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 import pytest
 
 from oracle.planning.distribution.grid import grid_release
@@ -16,6 +13,7 @@ from oracle.planning.kinds import decode_plan
 from oracle.receipts.ledgers import against_ledger, read_ledger
 from oracle.receipts.receipts import open_receipt
 from tests.support.folders import write_config
+from tests.support.row_files import write_rows
 
 _ROWS = 4_000
 _TYPES = ("number", "date", "decimal", "string")
@@ -30,6 +28,11 @@ def _values(kind):
     if kind == "decimal":
         return [Decimal(f"{number - 20:.1f}") for number in numbers]
     return [f"É{number:05.1f}" for number in numbers] if kind == "string" else numbers.tolist()
+
+
+def _columns(values):
+    """Return columns of values, with one that nobody asks for."""
+    return {"id": range(len(values)), "Value": values}
 
 
 @pytest.fixture
@@ -50,32 +53,11 @@ def model(tmp_path):
     return write
 
 
-def _write(path, kind, values):
-    """Write a file of the format that its name ends in, with a column that nobody asks for."""
-    table = pa.table({"id": range(len(values)), "Value": pa.array(values)})
-    match path.suffix:
-        case ".csv":
-            pyarrow.csv.write_csv(table, path)
-        case ".tsv":
-            pyarrow.csv.write_csv(table, path, pyarrow.csv.WriteOptions(delimiter="\t"))
-        case ".parquet":
-            pyarrow.parquet.write_table(table, path)
-        case ".arrow":
-            with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-                writer.write_table(table)
-        case _:
-            shown = [
-                float(value) if kind == "decimal" else value if kind == "number" else str(value) for value in values
-            ]
-            path.write_text("".join(json.dumps({"id": 1, "Value": value}) + "\n" for value in shown))
-    return path
-
-
 @pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet", ".arrow", ".jsonl"])
 @pytest.mark.parametrize("kind", _TYPES)
 def test_files_of_all_formats_make_a_state(cli, model, tmp_path, kind, ending):
     """There is no label column, and nothing of the values is printed."""
-    data = _write(tmp_path / f"rows{ending}", kind, _values(kind))
+    data = write_rows(tmp_path / f"rows{ending}", _columns(_values(kind)))
     made = cli("init", model(kind), "--data", data, "--state", tmp_path / "state")
     assert made.code == 0, made.err
     assert "d: epsilon = 4, delta = 1e-06 of each training row, for ever (questions are public), 4,000 ex" in made.out
@@ -94,7 +76,7 @@ def _asked(kind, values):
 def test_from_rows_to_answers(cli, model, tmp_path, kind):
     """Made, checked, served within the promised error, verified from its genesis, its receipt and its status."""
     values = _values(kind)
-    data, state = _write(tmp_path / "rows.csv", kind, values), tmp_path / "state"
+    data, state = write_rows(tmp_path / "rows.csv", _columns(values)), tmp_path / "state"
     made = cli("init", model(kind), "--data", data, "--state", state, "--keep-genesis", tmp_path / "genesis")
     assert made.code == 0, made.err
     shown, truth = _asked(kind, values)
@@ -137,7 +119,7 @@ def test_from_rows_to_answers(cli, model, tmp_path, kind):
 
 def test_questions_are_piped_through(cli, model, tmp_path):
     """What is wrong with one is said by its field, and the others are answered."""
-    data = _write(tmp_path / "rows.csv", "date", _values("date"))
+    data = write_rows(tmp_path / "rows.csv", _columns(_values("date")))
     assert cli("init", model("date"), "--data", data, "--state", tmp_path / "state").code == 0
     bodies = ['{"at":"2013-02-01"}', '{"at":"1.2.2013"}', '{"at":"2013-02-01","by":1}', '{"quantile":50}']
     (tmp_path / "q.jsonl").write_text("\n".join(bodies) + "\n")
@@ -172,7 +154,7 @@ def test_what_makes_no_state_is_refused(cli, model, tmp_path, changes, words):
     """By field and bound, and without a value."""
     values = _values("number")
     values[7] = 7.77
-    data = _write(tmp_path / "rows.csv", "number", values)
+    data = write_rows(tmp_path / "rows.csv", _columns(values))
     arguments = changes.get("arguments", ())
     path = model(**{name: change for name, change in changes.items() if name != "arguments"})
     made = cli("init", path, "--data", data, "--state", tmp_path / "state", *arguments)
@@ -184,7 +166,7 @@ def test_what_makes_no_state_is_refused(cli, model, tmp_path, changes, words):
 
 def test_a_missing_value_is_refused(cli, model, tmp_path):
     """Every row must have one."""
-    data = _write(tmp_path / "rows.parquet", "number", [*_values("number")[:-1], None])
+    data = write_rows(tmp_path / "rows.parquet", _columns([*_values("number")[:-1], None]))
     made = cli("init", model(), "--data", data, "--state", tmp_path / "state")
     assert "data: column Value: every row must have a value" in made.err
 
@@ -212,7 +194,7 @@ def test_plan_prints_what_an_owner_asks(cli, model, kind, changes, words):
 def test_one_error_is_promised(cli, model, tmp_path):
     """It is alpha, wherever rows make the proved bound sharper; where they do not, there is one figure anyway."""
     words = "promised is alpha = 0.1, the `error` of answers; this bound is sharper"
-    data = _write(tmp_path / "rows.csv", "number", _values("number"))
+    data = write_rows(tmp_path / "rows.csv", _columns(_values("number")))
     assert words in cli("plan", model()).out
     assert cli("init", model(), "--data", data, "--state", tmp_path / "state").code == 0
     assert words in cli("status", tmp_path / "state").out
@@ -266,7 +248,7 @@ def test_a_plans_grid_is_of_its_type(cli, model, tmp_path):
     """Few possible values make the release of quantiles cheap, and more of them dearer."""
     rows = []
     for kind in ("date", "decimal", "number", "string"):
-        data = _write(tmp_path / f"{kind}.csv", kind, _values(kind))
+        data = write_rows(tmp_path / f"{kind}.csv", _columns(_values(kind)))
         assert cli("init", model(kind), "--data", data, "--state", tmp_path / kind).code == 0
         plan = decode_plan((tmp_path / kind / "plan.json").read_bytes())
         assert isinstance(plan, DistributionPlan)

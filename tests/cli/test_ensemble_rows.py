@@ -1,7 +1,6 @@
 """Rows of an ensemble from files of every format: categories, values that are missing, and classes."""
 
 import datetime as dt
-import json
 import random
 from typing import Any
 
@@ -22,6 +21,7 @@ from oracle.planning.plan import Plan
 from oracle.predictors import split
 from oracle.predictors.base import NO_LABEL, Trainer
 from tests.predictors.plans import tiny_ensemble_plan
+from tests.support.row_files import write_rows
 
 _FEATURES = (
     Feature(name="carrier", categories=("AA", "007", "é"), column="Airline"),
@@ -56,19 +56,6 @@ def _drawn():
     return table, expected, np.array(list(map(_CLASSES.index, classes)), dtype=np.int8)
 
 
-def _write(path, table):
-    if path.suffix in {".csv", ".tsv"}:
-        pyarrow.csv.write_csv(table, path, pyarrow.csv.WriteOptions(delimiter="\t" if path.suffix == ".tsv" else ","))
-    elif path.suffix == ".parquet":
-        pyarrow.parquet.write_table(table, path)
-    elif path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps(row, default=str) + "\n" for row in table.to_pylist()))
-    else:
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-            writer.write_table(table)
-    return path
-
-
 @pytest.mark.parametrize("kind", _KINDS)
 @pytest.mark.parametrize("encoded", [False, True])
 def test_every_format_holds_the_same_rows(tmp_path, kind, encoded):
@@ -77,7 +64,7 @@ def test_every_format_holds_the_same_rows(tmp_path, kind, encoded):
     if encoded and kind in {"parquet", "arrow"}:
         for name in ("Airline", "y"):
             table = table.set_column(table.column_names.index(name), name, table[name].dictionary_encode())
-    path = _write(tmp_path / f"rows.{kind}", table)
+    path = write_rows(tmp_path / f"rows.{kind}", table)
     check_table(path, layout_of(_PLAN), "y")
     batches = list(labelled_batches(path, layout_of(_PLAN), "y"))
     np.testing.assert_array_equal(np.concatenate([rows for rows, _ in batches]), expected)
@@ -97,7 +84,7 @@ def test_a_models_layout_is_its_plans():
 def test_rows_of_persons_are_left_out_with_their_labels(tmp_path):
     """At most one of three of each; of those the features and the labels stay together."""
     table, expected, labels = _drawn()
-    path = _write(tmp_path / "rows.csv", table)
+    path = write_rows(tmp_path / "rows.csv", table)
     persons = read_persons(path, "who", AtMost(PhaseKey(bytes(32)), 1))
     batches = list(labelled_batches(path, layout_of(_PLAN), "y", persons))
     rows = np.column_stack(

@@ -3,9 +3,6 @@ import datetime as dt
 import stat
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 import pytest
 
 from oracle.cli.init import command as init
@@ -15,6 +12,7 @@ from oracle.state.folder import FolderStore, newest_bytes, read_plan
 from oracle.state.genesis import read_genesis
 from oracle.state.keys import read_key_file
 from tests.faults import Faults, SimulatedCrash
+from tests.support.row_files import write_rows
 
 pytestmark = pytest.mark.usefixtures("planned_once")
 
@@ -26,19 +24,10 @@ def _columns(seed=1):
     return {"a": values.tolist(), "label": ((values > 0.25) & (values < 0.75)).tolist()}
 
 
-def _write(path, columns):
-    table = pa.table(columns)
-    if path.suffix == ".csv":
-        pyarrow.csv.write_csv(table, path)
-    else:
-        pyarrow.parquet.write_table(table, path)
-    return path
-
-
 @pytest.fixture
 def rows(tmp_path):
     """Return a CSV file of labelled rows."""
-    return _write(tmp_path / "rows.csv", _columns())
+    return write_rows(tmp_path / "rows.csv", _columns())
 
 
 def _modes(folder):
@@ -48,7 +37,7 @@ def _modes(folder):
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_state_is_made(cli, model, tmp_path, suffix):
     """A snapshot under the new key, bound to the plan; folder 0700, files 0600; the words are public facts only."""
-    rows = _write(tmp_path / f"rows{suffix}", {"other": ["x"] * _ROWS, **_columns()})
+    rows = write_rows(tmp_path / f"rows{suffix}", {"other": ["x"] * _ROWS, **_columns()})
     result = cli("init", model(), "--data", rows, "--state", tmp_path / "state")
     assert (result.code, result.err) == (0, "")
     folder = tmp_path / "state"
@@ -71,13 +60,13 @@ def test_label_column(cli, model, tmp_path, labels):
     """Another name, and booleans or the numbers 0 and 1, are one; the words do not depend on the data."""
     columns = _columns()
     kinds = {"bool": bool, "integer": int, "float": float}
-    rows = _write(
+    rows = write_rows(
         tmp_path / "rows.parquet", {"a": columns["a"], "fly": [kinds[labels](label) for label in columns["label"]]}
     )
     result = cli("init", model(), "--data", rows, "--state", tmp_path / "state", "--label", "fly")
     assert result.code == 0
     (tmp_path / "state").rename(tmp_path / "first")
-    opposite = _write(tmp_path / "rows.csv", {"a": columns["a"], "fly": [not label for label in columns["label"]]})
+    opposite = write_rows(tmp_path / "rows.csv", {"a": columns["a"], "fly": [not label for label in columns["label"]]})
     assert cli("init", model(), "--data", opposite, "--state", tmp_path / "state", "--label", "fly") == result
 
 
@@ -119,7 +108,9 @@ def test_existing_state_is_refused(cli, refused, model, tmp_path, rows):
 def test_smaller_set_is_refused(refused, model, tmp_path):
     """Fewer rows than declared; the message does not say how many there are, and no folder is made."""
     columns = {name: values[:5_999] for name, values in _columns().items()}
-    message = refused(2, "init", model(), "--data", _write(tmp_path / "r.csv", columns), "--state", tmp_path / "state")
+    message = refused(
+        2, "init", model(), "--data", write_rows(tmp_path / "r.csv", columns), "--state", tmp_path / "state"
+    )
     assert message == "data: fewer rows than model.examples = 6000 declares"
     assert not (tmp_path / "state").exists()
 
@@ -144,7 +135,7 @@ def test_bad_value(refused, model, tmp_path, column, value, suffix, message):  #
     """One bad value in the last row: its column and the rule are named, and no state is made."""
     columns = {key: values[:6_000] for key, values in _columns().items()}
     columns[column] = [*columns[column][:-1], value]
-    rows = _write(tmp_path / f"rows{suffix}", columns)
+    rows = write_rows(tmp_path / f"rows{suffix}", columns)
     assert message in refused(2, "init", model(), "--data", rows, "--state", tmp_path / "state")
     assert not (tmp_path / "state").exists()
 
@@ -183,7 +174,7 @@ def test_column_of_the_wrong_kind(  # noqa: PLR0913, PLR0917 -- fixtures and cas
     """The column and its type are named, its content is not quoted."""
     columns = _columns()
     columns[column] = [value] * _ROWS
-    rows = _write(tmp_path / f"rows{suffix}", columns)
+    rows = write_rows(tmp_path / f"rows{suffix}", columns)
     line = refused(2, "init", model(), "--data", rows, "--state", tmp_path / "state")
     assert (message if isinstance(message, str) else message[suffix]) in line
     assert "secret77" not in line
@@ -196,7 +187,7 @@ def test_missing_column(refused, model, tmp_path, suffix, label, missing):  # no
     columns = _columns()
     if missing == "a":
         columns["b"] = columns.pop("a")
-    rows = _write(tmp_path / f"rows{suffix}", columns)
+    rows = write_rows(tmp_path / f"rows{suffix}", columns)
     message = refused(2, "init", model(), "--data", rows, "--state", tmp_path / "state", "--label", label)
     there = ", ".join(columns)
     advice = '; column = "..." in the model file names another' if missing == "a" else "; --label names another"
@@ -230,11 +221,11 @@ def test_file_and_columns_are_looked_at_before_the_plan_is_made(  # noqa: PLR091
     monkeypatch.setattr(init, "plan_shards", plan)
     path = tmp_path / f"rows{suffix}"
     if columns is not None:
-        _write(path, columns)
+        write_rows(path, columns)
     command = ["init", model(), "--data", path, "--state", tmp_path / "state", "--shards", str(shards)]
     assert message in refused(code, *command)
     assert not planned
-    _write(path, {"a": [], "label": []})
+    write_rows(path, {"a": [], "label": []})
     assert refused(2, *command) == "planned"
     assert planned == [1]
 

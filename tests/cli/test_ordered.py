@@ -17,6 +17,7 @@ from oracle.errors import DataError
 from oracle.planning.features import Feature
 from oracle.planning.kinds import decode_plan
 from tests.support.folders import write_config
+from tests.support.row_files import write_rows
 
 _MODEL = """
 [model]
@@ -61,14 +62,6 @@ def _table(rows, seed=1):
     return pa.table({"s": texts, "d": days, "p": prices, "label": [text >= _EDGE for text in texts]})
 
 
-def _write(path, table):
-    if path.suffix == ".csv":
-        pyarrow.csv.write_csv(table, path)
-    else:
-        pyarrow.parquet.write_table(table, path)
-    return path
-
-
 @pytest.fixture
 def model(tmp_path):
     """Return the path of the model file."""
@@ -82,7 +75,7 @@ def test_both_files_hold_the_same_rows(tmp_path):
     table = _table(500)
     read = []
     for suffix in (".csv", ".parquet"):
-        batches = list(labelled_batches(_write(tmp_path / f"rows{suffix}", table), Layout(_FEATURES), "label"))
+        batches = list(labelled_batches(write_rows(tmp_path / f"rows{suffix}", table), Layout(_FEATURES), "label"))
         read.append([np.concatenate(part) for part in zip(*batches, strict=True)])
     assert np.array_equal(read[0][0], read[1][0])
     assert np.array_equal(read[0][1], read[1][1])
@@ -123,7 +116,7 @@ def test_both_files_hold_the_same_rows(tmp_path):
 def test_bad_columns_are_named_and_not_quoted(tmp_path, suffix, column, message):
     """A clear line with the column, what it should hold and the type it has; no value."""
     columns = {name: array.combine_chunks() for name, array in zip("sdp", _table(2).columns, strict=False)}
-    path = _write(tmp_path / f"rows{suffix}", pa.table({**columns, "label": [True, False], **column}))
+    path = write_rows(tmp_path / f"rows{suffix}", pa.table({**columns, "label": [True, False], **column}))
     with pytest.raises(DataError) as caught:
         list(labelled_batches(path, Layout(_FEATURES), "label"))
     assert message in str(caught.value)
@@ -159,7 +152,7 @@ def test_trained_served_and_started_again(cli, model, tmp_path):
     """
     sizes = []
     for seed in (2, 1):
-        data = _write(tmp_path / "rows.csv", _table(4_000, seed))
+        data = write_rows(tmp_path / "rows.csv", _table(4_000, seed))
         shutil.rmtree(tmp_path / "state", ignore_errors=True)
         result = cli("init", model, "--data", data, "--state", tmp_path / "state")
         assert result.code == 0, result.err

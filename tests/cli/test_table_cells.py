@@ -2,7 +2,6 @@
 
 import datetime as dt
 import io
-import json
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +15,7 @@ from oracle.errors import DataError, SourceError
 from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.persons import AtMost
 from oracle.planning.attributes import Attribute
+from tests.support.row_files import write_rows
 
 _COUNT = 70_000
 _ATTRIBUTES = (
@@ -60,29 +60,15 @@ def _drawn():
     return table, expected
 
 
-def _write(path, kind, table):
-    delimiters = {"csv": ",", "semicolon.csv": ";", "tsv": "\t"}
-    if kind in delimiters:
-        pyarrow.csv.write_csv(table, path, pyarrow.csv.WriteOptions(delimiter=delimiters[kind]))
-    elif kind == "parquet":
-        pyarrow.parquet.write_table(table, path)
-    elif kind == "jsonl":
-        rows = [{**row, "note": number % 2 or "a"} for number, row in enumerate(table.to_pylist())]
-        path.write_text("".join(json.dumps(row, default=str) + "\n" for row in rows))
-    else:
-        encoded = table.set_column(2, "Airline name", table["Airline name"].dictionary_encode())
-        make = pa.ipc.new_stream if kind == "stream.arrow" else pa.ipc.new_file
-        with pa.OSFile(str(path), "wb") as file, make(file, encoded.schema) as writer:
-            writer.write_table(encoded.unify_dictionaries())
-    return path
-
-
 @pytest.mark.parametrize("piped", [False, True])
 @pytest.mark.parametrize("kind", ["csv", "semicolon.csv", "tsv", "parquet", "jsonl", "arrow", "stream.arrow"])
 def test_every_format_holds_the_same_cells(tmp_path, monkeypatch, kind, piped):
     """As a file or through standard input: the same cells in the same order, and no labels."""
     table, expected = _drawn()
-    path = _write(tmp_path / f"rows.{kind}", kind, table)
+    if kind.endswith("arrow"):
+        encoded = table.set_column(2, "Airline name", table["Airline name"].dictionary_encode())
+        table = encoded.unify_dictionaries()
+    path = write_rows(tmp_path / f"rows.{kind}", table)
     if piped:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
         table_files._standard_input.cache_clear()
@@ -97,7 +83,7 @@ def test_every_format_holds_the_same_cells(tmp_path, monkeypatch, kind, piped):
 def test_rows_beyond_a_persons_limit_are_left_out(tmp_path):
     """As they are for other predictors: the rows of a keyed choice, in their order."""
     table, expected = _drawn()
-    path = _write(tmp_path / "rows.parquet", "parquet", table)
+    path = write_rows(tmp_path / "rows.parquet", table)
     persons = read_persons(path, "who", AtMost(PhaseKey(bytes(32)), 2))
     cells = np.concatenate([cells for cells, _ in labelled_batches(path, Layout(_ATTRIBUTES), None, persons)])
     assert len(cells) == 40_000

@@ -15,6 +15,7 @@ from oracle.errors import DataError, SourceError
 from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.persons import AtMost
 from oracle.planning.features import Feature
+from tests.support.row_files import write_rows
 
 pytestmark = pytest.mark.usefixtures("planned_once")
 
@@ -43,23 +44,6 @@ def _table():
     )
 
 
-def _write(path, kind):
-    table = _table()
-    delimiters = {"csv": ",", "semicolon.csv": ";", "tab.csv": "\t", "tsv": "\t"}
-    if kind in delimiters:
-        pyarrow.csv.write_csv(table, path, pyarrow.csv.WriteOptions(delimiter=delimiters[kind]))
-    elif kind == "parquet":
-        pyarrow.parquet.write_table(table, path)
-    elif kind == "jsonl":
-        rows = [{**row, "note": number % 2 or "a"} for number, row in enumerate(table.to_pylist())]
-        path.write_text("".join(json.dumps(row, default=str) + "\n" for row in rows))
-    else:
-        make = pa.ipc.new_stream if kind == "stream.arrow" else pa.ipc.new_file
-        with pa.OSFile(str(path), "wb") as file, make(file, table.schema) as writer:
-            writer.write_table(table)
-    return path
-
-
 _KINDS = ["csv", "semicolon.csv", "tab.csv", "tsv", "parquet", "jsonl", "arrow", "stream.arrow"]
 
 
@@ -67,7 +51,7 @@ _KINDS = ["csv", "semicolon.csv", "tab.csv", "tsv", "parquet", "jsonl", "arrow",
 @pytest.mark.parametrize("kind", _KINDS)
 def test_every_format_holds_the_same_rows(tmp_path, monkeypatch, kind, piped):
     """As a file or through standard input, read twice: the same features and labels in the same order."""
-    path = _write(tmp_path / f"rows.{kind}", kind)
+    path = write_rows(tmp_path / f"rows.{kind}", _table())
     if piped:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
         table_files._standard_input.cache_clear()

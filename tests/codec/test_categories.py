@@ -1,13 +1,9 @@
 """Categories and missing values in JSON and in Arrow: the same values are the same query, and nothing else is one."""
 
-import itertools
 import json
 
-import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from connectors.base import ARROW_STREAM, Deliveries, Delivery
 from oracle.codec.arrow.messages import ArrowCodec, ArrowQueries
@@ -126,43 +122,6 @@ def test_categories_in_arrow_are_strings(column):
     refused = _ARROW.decode(arrow_body(pa.table({"n": [1.0], "c": encoded, "m": [1.0]})))
     assert isinstance(refused, Rejection)
     assert refused.reason is Reason.UNSUPPORTED_CONTENT
-
-
-_VALUES = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-(10**25), 10**25),
-    st.floats(allow_nan=False),
-    st.sampled_from([MISSING, "EWR", "é", "other", "", "1.5", "nan"]),
-)
-_QUERIES = st.one_of(
-    st.tuples(st.floats(-1, 1) | st.none(), st.sampled_from(["EWR", "no", None]), st.integers(-9, 9)).map(list),
-    st.lists(_VALUES, min_size=3, max_size=3),
-)
-
-
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
-@given(
-    good=st.lists(_QUERIES, min_size=1, max_size=3),
-    form=st.sampled_from([0, 1, 2]),
-    beside=st.sampled_from([b"", b',"c":"EWR"', b',"c":3', b',"n":null']),
-)
-def test_many_together_are_what_each_is_alone(good, form, beside):
-    """Whether they are read column by column or one by one, the rows and the refusals are the same."""
-    bodies = list(itertools.islice(itertools.cycle(good), 33))
-    texts = [_forms(values)[form] for values in bodies]
-    texts[7] = texts[7][:-1] + beside + b"}"
-    batch = BatchCodec(_PLAN).decode(Deliveries.of([Delivery(i, text) for i, text in enumerate(texts)]))
-    alone = [_JSON.decode(text) for text in texts]
-    found = iter(batch.features)
-    for part, decoded in zip(batch.parts, alone, strict=True):
-        if isinstance(decoded, Rejection):
-            assert part == decoded
-        elif isinstance(part, Rejection):
-            assert part.reason is Reason.NOT_FINITE
-            assert not np.isfinite(decoded[1]).all()
-        else:
-            assert next(found).tolist() == list(decoded[1])
 
 
 def test_runs_of_good_queries_are_read_together():

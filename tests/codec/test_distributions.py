@@ -18,7 +18,7 @@ from oracle.mechanisms.orders import text_digits
 from oracle.planning.model import Limits
 from oracle.planning.serving import row_bytes
 from tests.support.distributions import FEATURES, distribution_plan
-from tests.support.shards import process, process_in_batches, same_state, state_of
+from tests.support.shards import process, same_state, state_of
 from tests.support.tables import made_up_shard, share_answers
 
 _PLAN = distribution_plan("number")
@@ -207,24 +207,6 @@ def test_several():
     )
     assert [json.loads(told[place])["round"] for place in (0, 4)] == [5, 10]
     assert json.loads(told[2])["error"] == "malformed"
-
-
-_STREAM = [
-    None if number % 19 == 0
-    else b"?" if number % 23 == 0
-    else b'{"id":"q%d","at":[%d,3.5,%d]}' % (number, number % 7, number) if number % 13 == 0
-    else b'{"id":%d,"quantile":[0,0.5]}' % number if number % 29 == 0
-    else b'{"id":%d,"quantile":0.%d}' % (number, number) if number % 3 == 0
-    else b'{"id":%d,"at":%d}' % (number, number % 31)
-    for number in range(400)
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("cut", [[1], [7, 300], list(range(1, 400)), list(range(33, 400, 33))])
-def test_no_answer_depends_on_the_batches(cut):
-    """However messages are cut, each gets the same bytes."""
-    stream = list(_deliveries(_STREAM).rows())
-    assert process_in_batches(made_up_shard(_PLAN), stream, cut) == process_in_batches(made_up_shard(_PLAN), stream)
 
 
 def test_batches_count_the_values_of_lists(monkeypatch):

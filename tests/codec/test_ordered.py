@@ -136,20 +136,6 @@ def test_other_rejections_in_json():
         assert decoded == _no("not-finite", "n", "a finite float64")
 
 
-def test_many_json_messages_are_those_one_by_one():
-    """A long run decodes as each message alone, with a null among them and a rejection."""
-    bodies: list[bytes | None] = [json.dumps({**_GOOD, "s": f"N{place}"}).encode() for place in range(100)]
-    bodies[40], bodies[60] = None, b'{"n":1}'
-    batch = BatchCodec(_PLAN).decode(
-        Deliveries.of([Delivery(place, body, JSON) for place, body in enumerate(bodies, 1)])
-    )
-    assert batch.present.tolist() == [place != 40 for place in range(99)]
-    assert [read_text(row[1:3]) for row in batch.features[batch.present]] == [
-        f"N{place}" for place in range(100) if place not in {40, 60}
-    ]
-    assert batch.rejections == ["missing-feature"]
-
-
 @pytest.mark.parametrize(
     ("name", "column"),
     [

@@ -21,7 +21,7 @@ from oracle.planning.model import Limits
 from oracle.planning.serving import row_bytes, serving
 from oracle.predictors.base import NO_LABEL
 from tests.predictors.plans import feature, tiny_plan
-from tests.support.shards import process, process_in_batches, same_state, state_of
+from tests.support.shards import process, same_state, state_of
 from tests.support.tables import ATTRIBUTES, made_up_shard, share_answers, sparse_plan, statistics_plan
 
 _PLAN = statistics_plan()
@@ -305,22 +305,6 @@ def test_cells_of_an_answer_may_be_asked_for(attribute):
     place = ATTRIBUTES.index(attribute)
     for cell, item in enumerate(json.loads(body)["values"]):
         assert _masks({"where": {attribute.name: item[attribute.name]}})[place] == [cell]
-
-
-_STREAM = [
-    None if number % 19 == 0
-    else b"?" if number % 23 == 0
-    else {"id": f"q{number}", "by": ["carrier"]} if number % 13 == 0
-    else {"id": number, "where": {"hour": [number % 24, 24], "dest": [f"d{number % 105}", None]}}
-    for number in range(400)
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("cut", [[1], [7, 300], list(range(1, 400)), list(range(33, 400, 33))])
-def test_no_answer_depends_on_the_batches(cut):
-    """However messages are cut, each gets the same bytes."""
-    stream = [_delivery(message, position=place) for place, message in enumerate(_STREAM, 1)]
-    assert process_in_batches(made_up_shard(_PLAN), stream, cut) == process_in_batches(made_up_shard(_PLAN), stream)
 
 
 def test_questions_of_one_row_are_read_together():

@@ -46,8 +46,6 @@ from tests.predictors.texts import as_value, text
 from tests.support.shards import MASTER_KEY, first_snapshot
 from tests.support.tables import paying_plan, questions
 
-__all__ = ["COMMIT", "make_golden", "nonces", "plans", "serve", "version_folder"]
-
 COMMIT: Final = "answers.jsonl.commit"
 _SNAPSHOT_LINES: Final = 240
 _COMMIT_LINES: Final = 300

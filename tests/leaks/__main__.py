@@ -16,8 +16,6 @@ from tests.leaks.sightings import Difference, Sightings, compare
 from tests.leaks.subjects import SUBJECTS, Kind, leak_plan
 from tests.leaks.worlds import CHUNK, Pair, random_pair, state_after, transcript
 
-__all__ = ["main"]
-
 _LEAST: Final = CHUNK
 """Messages that a pair must have for processes to be started over it."""
 

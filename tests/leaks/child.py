@@ -24,8 +24,6 @@ from tests.leaks.coupling import Apart, couple
 from tests.leaks.mutants import MUTANTS
 from tests.leaks.tokens import Tokens
 
-__all__ = ["Order", "run"]
-
 
 @dataclass(frozen=True)
 class Order:

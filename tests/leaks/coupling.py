@@ -19,8 +19,6 @@ from oracle.planning.statistics.model import StatisticsPlan, TablePlan
 from oracle.predictors.distribution.ladder import Outcome
 from oracle.predictors.distribution.predictor import Distribution
 
-__all__ = ["Apart", "couple"]
-
 Apart = tuple[tuple[float, ...], tuple[float, ...]]
 """The row's cell, by attribute, in the first world and in the second one; or its value, of a distribution."""
 

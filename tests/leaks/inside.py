@@ -44,8 +44,6 @@ from tests.support.memory_bus import MemoryLog, MemorySink, MemorySource
 from tests.support.shards import arrow_body
 from tests.support.waiting import TIMEOUT
 
-__all__ = ["Form", "sight"]
-
 Form = Literal["json", "arrow"]
 
 _ROWS: Final = 4

@@ -18,23 +18,6 @@ from oracle.telemetry.reporter import Reporter
 from oracle.web import app
 from tests.leaks.subjects import Kind
 
-__all__ = [
-    "Mutant",
-    "Patch",
-    "after",
-    "asked",
-    "fill",
-    "gauge",
-    "in_channels",
-    "in_status",
-    "log_reason",
-    "of_state",
-    "on_answers",
-    "on_commit",
-    "ones",
-    "padded",
-]
-
 Patch = pytest.MonkeyPatch
 
 

@@ -48,9 +48,6 @@ from tests.leaks.mutants_of_others import MUTANTS_OF_OTHERS, metric_by_label
 from tests.leaks.mutants_of_tables import MUTANTS_OF_TABLES
 from tests.support.shards import arrow_body
 
-__all__ = ["MUTANTS"]
-
-
 # The leaks
 
 

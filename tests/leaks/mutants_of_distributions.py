@@ -19,8 +19,6 @@ from oracle.runtime.shard import Shard
 from tests.leaks.levers import Mutant, Patch, after, in_channels, in_status, log_reason, of_state, on_answers, padded
 from tests.leaks.mutants_of_tables import count_in_ledger, metric_of_distances
 
-__all__ = ["MUTANTS_OF_DISTRIBUTIONS"]
-
 _MIDDLE: Final = 0.7
 """So that the row that differs lies below it in one world only."""
 

@@ -31,8 +31,6 @@ from tests.leaks.levers import (
     padded,
 )
 
-__all__ = ["MUTANTS_OF_OTHERS", "metric_by_label"]
-
 
 def metric_by_label(patch: Patch) -> None:
     """Plant a gauge of how often the answer was 1."""

@@ -39,8 +39,6 @@ from tests.leaks.levers import (
     padded,
 )
 
-__all__ = ["MUTANTS_OF_TABLES", "count_in_ledger", "metric_of_distances"]
-
 
 def _counts(patch: Patch) -> Callable[[], int]:
     """Return what tells the sum of all counts of rows so far."""

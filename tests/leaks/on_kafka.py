@@ -16,8 +16,6 @@ from tests.support.broker import Broker
 from tests.support.kafka import KafkaModelUnderTest, wait_until
 from tests.support.waiting import TIMEOUT
 
-__all__ = ["sight"]
-
 _CLIENT: Final = "bus.client"
 """Log lines of this event say that the Kafka client had something to say, which depends on when the broker answers."""
 

@@ -15,9 +15,8 @@ from tests.leaks.sightings import Sightings, masked
 from tests.leaks.subjects import BAD, leak_plan
 from tests.leaks.worlds import CHUNK, Pair
 from tests.support.mosquitto import Mosquitto
-from tests.support.mqtt import Asker, Heard, MqttModelUnderTest, eventually
-
-__all__ = ["sight"]
+from tests.support.mqtt import Asker, Heard, MqttModelUnderTest
+from tests.support.waiting import eventually
 
 _NAME: Final = "leaks"
 _SIZE: Final = re.compile(r" bytes=[0-9]+$")

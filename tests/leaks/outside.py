@@ -30,8 +30,6 @@ from tests.leaks.worlds import CHUNK, Pair, World, rounds_of, table_of
 from tests.support.folders import write_config
 from tests.support.waiting import TIMEOUT
 
-__all__ = ["KEPT_SECONDS", "Files", "init_in", "line_of", "see_pages", "serving_in", "sight"]
-
 KEPT_SECONDS: Final = 1.05
 """For a second the metrics that were asked for last are given again."""
 

@@ -6,8 +6,6 @@ from typing import Final
 from tests.leaks.subjects import Kind
 from tests.leaks.worlds import Pair, random_pair
 
-__all__ = ["PAIRS", "equal_pair"]
-
 _SEEDS: Final[dict[str, dict[Kind, int]]] = {
     "rectangles": {"training row": 1, "query": 12, "presence": 10, "label": 11},
     "rectangles, learned": {"training row": 2},

@@ -15,8 +15,6 @@ from oracle.planning.questions import QuestionPlan
 from oracle.planning.statistics.model import TablePlan
 from tests.predictors.tables import drawn_message, table_rows
 
-__all__ = ["as_cells", "as_labels", "question_of", "questions_in"]
-
 _PARTS: Final = 1_000_000
 _BY: Final = 6
 """One question in so many asks for every cell of an attribute, or for two things."""

@@ -26,8 +26,6 @@ from oracle.runtime.marks import CommitMark
 from oracle.state.format import decode, peek
 from oracle.state.keys import read_key_file
 
-__all__ = ["PATHS", "TIMES", "Difference", "Sightings", "compare", "masked", "masked_rows", "private_state"]
-
 PATHS: Final[tuple[tuple[str, Mapping[str, str]], ...]] = (
     ("/livez", {}),
     ("/readyz", {}),

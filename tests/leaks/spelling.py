@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from oracle.mechanisms.orders import text_digits
 from oracle.planning.features import Feature
 
-__all__ = ["as_column", "as_numbers", "as_values"]
-
 _PLACES: Final = 6
 
 

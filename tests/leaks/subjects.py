@@ -50,8 +50,6 @@ from tests.predictors.plans import (
     tiny_stumps_plan,
 )
 
-__all__ = ["BAD", "SUBJECTS", "Kind", "Message", "Subject", "leak_plan", "model_file"]
-
 Kind = Literal["training row", "query", "presence", "label", "everything"]
 """What differs: a training row that is there or blanked; the hidden query; whether it is there; its answer too; or all
 but which messages are queries."""

@@ -2,8 +2,6 @@
 
 import hashlib
 
-__all__ = ["Tokens"]
-
 
 class Tokens:
     """Stands in for `secrets`: the n-th call gives the n-th bytes."""

@@ -27,19 +27,6 @@ from tests.leaks.spelling import as_column, as_numbers
 from tests.leaks.subjects import BAD, SUBJECTS, Kind, Message, leak_plan
 from tests.leaks.tokens import Tokens
 
-__all__ = [
-    "CHUNK",
-    "Pair",
-    "World",
-    "answered",
-    "random_pair",
-    "rounds_of",
-    "state_after",
-    "table_of",
-    "trained",
-    "transcript",
-]
-
 CHUNK = 64
 """Messages between two looks."""
 

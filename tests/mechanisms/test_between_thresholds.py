@@ -13,8 +13,6 @@ from oracle.mechanisms.noise.tables import Law, sample
 from oracle.mechanisms.thresholds.paid import HIGH, LOW, PAID, BetweenThresholds
 from tests.mechanisms.test_noise_edges import LAWS, below
 
-RNG = np.random.default_rng(11)
-
 
 def words_for(count: int, seed: int) -> np.ndarray:
     """Return uniform words of a seed."""

@@ -15,8 +15,6 @@ import numpy as np
 
 from oracle.audit.findings import Check, Finding, refuted
 
-__all__ = ["Verdict", "audited"]
-
 _MODELS: Final = Path(__file__).with_name("models")
 _SHARDED: Final = "boxes.toml"
 _ROWS: Final = 40_000

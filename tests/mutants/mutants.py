@@ -6,8 +6,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["HELD_OUT", "LISTS", "PRIVACY", "Edit", "Mutant", "load_mutants"]
-
 _HERE: Final = Path(__file__).parent
 
 PRIVACY: Final = _HERE / "privacy"

@@ -14,8 +14,6 @@ from oracle.cli.version import version
 from tests.mutants.attacks import Verdict
 from tests.mutants.mutants import Mutant
 
-__all__ = ["write_score"]
-
 _ROOT: Final = Path(__file__).parents[2]
 
 

@@ -1,16 +1,25 @@
 """What every predictor of armed sides must do beside what every predictor must."""
 
+from abc import abstractmethod
+
 import numpy as np
 
 from oracle.accounting.ledger import PhaseEnded, PhaseStarted, SideRearmed
+from oracle.planning.plan import BoxPlan
 from oracle.predictors.base import NO_LABEL
 from tests.predictors.suite import OTHER_SECRET, SECRET, PredictorSuite, Run, answer_in_batches, same_state
-
-__all__ = ["EverlastingSuite"]
 
 
 class EverlastingSuite(PredictorSuite):
     """Sides that are armed, exhausted and armed afresh. `stream` must bring several phases and re-arms in the plan."""
+
+    @abstractmethod
+    def plan(self) -> BoxPlan:
+        """Return the plan."""
+
+    def sides(self) -> int:
+        """Return the number of sides."""
+        return len(self.plan().sides)
 
     def check_run(self, run: Run) -> None:
         """Assert that there were re-arms and phases."""

@@ -16,8 +16,6 @@ from tests.predictors.plans import (
     tiny_stumps_plan,
 )
 
-__all__ = ["EXAMPLES", "example"]
-
 
 def _rectangles(points: Sequence[int], rounds: int) -> Plan:
     return tiny_plan([feature("a"), feature("b")], points=points, rounds=rounds)

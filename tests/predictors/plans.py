@@ -25,19 +25,6 @@ from oracle.planning.statistics.tight import plan_sparse_vector, plan_statistics
 from oracle.planning.stumps.model import SelectionPlan, StumpsPlan
 from tests.predictors.tables import TABLE
 
-__all__ = [
-    "feature",
-    "planned",
-    "tiny_bisection_plan",
-    "tiny_classical_plan",
-    "tiny_distribution_plan",
-    "tiny_ensemble_plan",
-    "tiny_plan",
-    "tiny_sparse_plan",
-    "tiny_statistics_plan",
-    "tiny_stumps_plan",
-]
-
 
 def feature(name: str, sides: Literal["lower", "upper", "both", "none"] = "both") -> Feature:
     """Return a feature with bounds [0, 1]."""

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import FrameType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pytest
@@ -17,18 +17,8 @@ from numpy.typing import NDArray
 from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PhaseStarted, PlanEnded, SideRearmed
 from oracle.errors import PlanExhaustedError
 from oracle.planning.plan import Plan
-from oracle.predictors.base import NO_LABEL, Answers, Predictor, StateArrays
-
-__all__ = [
-    "OTHER_SECRET",
-    "SECRET",
-    "Calls",
-    "PredictorSuite",
-    "Run",
-    "answer_in_batches",
-    "assert_same_state",
-    "same_state",
-]
+from oracle.predictors.base import NO_LABEL, Answers, Labels, Predictor, StateArrays
+from oracle.predictors.kinds import new_trainer, restore_predictor
 
 SECRET = bytes(range(32))
 OTHER_SECRET = bytes(range(1, 33))
@@ -70,6 +60,13 @@ def answer_in_batches(predictor: Predictor, features: Features, present: Present
     return _run(
         [predictor.answer(features[start:stop], present[start:stop]) for start, stop in itertools.pairwise(bounds)]
     )
+
+
+def train(plan: Plan, rows: Features, labels: Labels, secret: bytes = SECRET) -> Any:
+    """Return a predictor trained on rows; of a table or a distribution, labels tell which of them are there."""
+    trainer = new_trainer(plan, secret)
+    trainer.add(rows, labels)
+    return trainer.finish()
 
 
 def assert_same_state(left: StateArrays, right: StateArrays) -> None:
@@ -120,12 +117,12 @@ class PredictorSuite(ABC):
         """Return the plan, a small one: it is run to its end many times."""
 
     @abstractmethod
-    def train(self, secret: bytes = SECRET, seed: int = 1) -> Predictor:
+    def train(self, secret: bytes = SECRET, seed: int = 1) -> Any:
         """Return a new predictor of the plan, trained on the data of a seed."""
 
-    @abstractmethod
-    def restore(self, state: StateArrays) -> Predictor:
+    def restore(self, state: StateArrays) -> Any:
         """Return a new predictor over an exported state."""
+        return restore_predictor(self.plan(), state)
 
     @abstractmethod
     def stream(self, rounds: int, seed: int = 1) -> tuple[Features, Present]:

@@ -14,18 +14,6 @@ from oracle.planning.attributes import Attribute
 from oracle.planning.questions import QuestionPlan
 from oracle.planning.statistics.model import SparseVectorPlan, TablePlan
 
-__all__ = [
-    "ASKED",
-    "TABLE",
-    "TABLES",
-    "any_questions",
-    "drawn_message",
-    "drawn_messages",
-    "drawn_questions",
-    "random_rows",
-    "table_rows",
-]
-
 Floats = NDArray[np.float64]
 
 TABLE: Final = (

@@ -1,4 +1,5 @@
 from abc import abstractmethod
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from oracle.accounting.ledger import PhaseStarted, PlanEnded
 from oracle.errors import CorruptSnapshotError, DataError
 from oracle.planning.bisection.model import BisectionPlan
-from oracle.predictors.base import NO_LABEL, StateArrays
+from oracle.predictors.base import NO_LABEL
 from oracle.predictors.bisection.predictor import Bisection
 from oracle.predictors.bisection.trainer import BisectionTrainer
 from tests.predictors.plans import tiny_bisection_plan
@@ -20,6 +21,7 @@ from tests.predictors.suite import (
     Run,
     answer_in_batches,
     assert_same_state,
+    train,
 )
 
 
@@ -28,13 +30,6 @@ def rows_of(plan: BisectionPlan, seed: int) -> tuple[Features, Present]:
     generator = np.random.default_rng(seed)
     features = generator.random((plan.declared, len(plan.features))) ** generator.uniform(0.5, 2.0)
     return features, generator.random(plan.declared) < 0.9
-
-
-def train(plan: BisectionPlan, features: Features, labels: Present, secret: bytes = SECRET) -> Bisection:
-    """Return a predictor trained on rows."""
-    trainer = BisectionTrainer(plan, secret)
-    trainer.add(features, labels)
-    return trainer.finish()
 
 
 class BisectionSuite(PredictorSuite):
@@ -47,13 +42,9 @@ class BisectionSuite(PredictorSuite):
     def plan(self) -> BisectionPlan:
         """Return the plan."""
 
-    def train(self, secret: bytes = SECRET, seed: int = 1) -> Bisection:
+    def train(self, secret: bytes = SECRET, seed: int = 1) -> Any:
         """Return a predictor of some rows' mean."""
         return train(self.plan(), *rows_of(self.plan(), 1000 + seed), secret)
-
-    def restore(self, state: StateArrays) -> Bisection:
-        """Return a new predictor over an exported state."""
-        return Bisection.restore(self.plan(), state)
 
     def stream(self, rounds: int, seed: int = 1) -> tuple[Features, Present]:
         """Return queries about the axes, in the plane of the first two, some out of range, some absent."""

@@ -66,63 +66,6 @@ def test_the_closed_form_solves_the_linear_program(seed):
         assert most[column] == pytest.approx(-negated)
 
 
-def _as_written(stream, law, basis, ask):
-    """Algorithms 1 and 2, one query after another, in the paper's own order; yield each answer."""
-    (count, dimension), horizon = basis.shape, len(stream)
-    phi = 2.0 * math.asin(1.0 / (64.0 * math.sqrt(count)))
-    low, high = np.full(count, -math.sqrt(dimension)), np.full(count, math.sqrt(dimension))
-    plus, minus = np.zeros(count), np.zeros(count)
-    for number, query in enumerate(stream):
-        yield 0.5 * (low + high) @ basis @ query, low, high
-        if (high - low <= math.log(horizon) / math.sqrt(horizon * count)).all():
-            continue
-        angles = np.arccos(np.clip(basis @ query / np.linalg.norm(query), -1.0, 1.0))
-        inside = np.flatnonzero(angles <= phi)
-        if inside.size:
-            corners = [np.array(corner) @ (basis @ query) for corner in itertools.product(*zip(low, high, strict=True))]
-            bit = ask(number, 0.5 * (min(corners) + max(corners)))
-            (plus if bit else minus)[inside[0]] += 1
-        side = high[0] - low[0]
-        reach = side / (8.0 * dimension)
-        near = law.above(-reach) - law.above(reach)
-        if (plus + minus >= 30.0 * math.log(horizon) / near**2).all():
-            for i in range(count):
-                counted = plus[i] + minus[i]
-                if plus[i] > counted * law.above(reach) + counted * near / 2.0:
-                    low[i] = high[i] - 0.75 * (high[i] - low[i])
-                else:
-                    high[i] = low[i] + 0.75 * (high[i] - low[i])
-            plus[:], minus[:] = 0.0, 0.0
-
-
-@pytest.mark.parametrize(
-    ("directions", "law"),
-    [(1, named_law("laplace", 0.02)), (2, named_law("uniform", 0.05)), (2, named_law("gaussian", 0.03))],
-)
-def test_algorithms_1_and_2_are_as_written(directions, law):
-    """The vectorised learner against a scalar one that follows the text, its programs solved over all corners."""
-    stream = _stream("concentrated", directions, 4, rounds=3_000)
-    stream[::7] = (
-        np.random.default_rng(2).random((len(stream[::7]), 4)) @ blocks(directions, 4).T @ blocks(directions, 4)
-    )
-    stream = np.clip(stream, 0.0, 1.0)
-    generator = np.random.default_rng(5)
-    database = generator.random(4)
-    words = generator.integers(0, 2**64, (len(stream), 2), dtype=np.uint64)
-    basis = blocks(directions, 4)
-    learner = OnlineBisection(basis, law, len(stream))
-    values, _, _ = _run(learner, law, stream, np.ones(len(stream), dtype=np.bool_))
-
-    def ask(row, threshold):
-        oracle = BinaryThresholdOracle(database, law, most_bits=1)
-        return oracle.ask(stream[row : row + 1], np.array([threshold]), words[row : row + 1])[0]
-
-    steps = [(value, low.copy(), high.copy()) for value, low, high in _as_written(stream, law, basis, ask)]
-    np.testing.assert_allclose(values, [value for value, _, _ in steps], atol=1e-9)
-    assert len({tuple(low) for _, low, _ in steps}) >= 2
-    assert learner.sides[0] < 2.0 * math.sqrt(4.0)
-
-
 def test_a_query_without_a_direction_is_in_no_cone():
     """Zeros, also where they are all that is left of tiny squares, are answered and never asked about."""
     law, tiny = named_law("laplace", 0.001), np.array([[0.0, 0.0], [0.0, 1e-200], [0.0, 5e-324]])

@@ -1,4 +1,4 @@
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -9,8 +9,8 @@ from oracle.mechanisms.keys import PhaseKey
 from oracle.planning.classical.model import ClassicalModel, ClassicalPlan
 from oracle.planning.classical.tight import ENDLESS
 from oracle.planning.planner import plan_sufficient
-from oracle.predictors.base import NO_LABEL, StateArrays
-from oracle.predictors.classical import ClassicalPredictor, ClassicalTrainer
+from oracle.predictors.base import NO_LABEL
+from oracle.predictors.classical import ClassicalPredictor
 from oracle.runtime.fork import fork_cost
 from tests.predictors.plans import feature, tiny_classical_plan, tiny_plan
 from tests.predictors.suite import (
@@ -22,18 +22,12 @@ from tests.predictors.suite import (
     Run,
     answer_in_batches,
     assert_same_state,
+    train,
 )
 from tests.support.shards import first_snapshot
 
 _FEATURES = [feature("a"), feature("b")]
 PLAN = tiny_classical_plan(_FEATURES)
-
-
-def train(plan: ClassicalPlan, features: Features, labels: Present, secret: bytes = SECRET) -> ClassicalPredictor:
-    """Return a predictor trained on rows."""
-    trainer = ClassicalTrainer(plan, secret)
-    trainer.add(features, labels)
-    return trainer.finish()
 
 
 def in_box(features: Features) -> Present:
@@ -48,18 +42,11 @@ class ClassicalSuite(PredictorSuite):
         """Return the labels that are learned from."""
         return in_box(features)
 
-    def train(self, secret: bytes = SECRET, seed: int = 1) -> ClassicalPredictor:
+    def train(self, secret: bytes = SECRET, seed: int = 1) -> Any:
         """Return a predictor trained on uniform rows."""
         plan = self.plan()
-        assert isinstance(plan, ClassicalPlan)
         features = np.random.default_rng(1000 + seed).random((plan.declared, len(plan.features)))
         return train(plan, features, self.labels(features), secret)
-
-    def restore(self, state: StateArrays) -> ClassicalPredictor:
-        """Return a new predictor over an exported state."""
-        plan = self.plan()
-        assert isinstance(plan, ClassicalPlan)
-        return ClassicalPredictor.restore(plan, state)
 
     def stream(self, rounds: int, seed: int = 1) -> tuple[Features, Present]:
         """Return uniform rows, some of them on a coarse grid, with a tenth of the rounds absent."""

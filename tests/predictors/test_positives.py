@@ -5,12 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import UNSET
 
 from oracle.errors import CorruptSnapshotError
-from oracle.mechanisms.addresses import Addresses, Purpose
+from oracle.mechanisms.addresses import Addresses
 from oracle.mechanisms.keys import PhaseKey
-from oracle.mechanisms.noise.tables import sample
 from oracle.planning.features import Feature
 from oracle.planning.plan import ScalePlan
 from oracle.predictors.kinds import new_trainer, points_beyond, restore_predictor
@@ -34,18 +32,6 @@ def _trainer(rows, cuts=()):
         trainer.add(features[part], labels[part])
     assert isinstance(trainer, RectanglesTrainer)
     return trainer
-
-
-@settings(deadline=None, max_examples=15)
-@given(st.lists(st.integers(0, 400), max_size=4))
-def test_batches_do_not_matter(cuts):
-    """Edges, points and the noisy count are functions of plan, key and rows."""
-    rows = _rows(400, 3)
-    whole, parts = _trainer(rows), _trainer(rows, sorted(cuts))
-    left, right = (trainer.finish().export() for trainer in (whole, parts))
-    assert whole.margin == parts.margin == points_beyond(parts)
-    assert left.keys() == right.keys() >= {"edges"}
-    assert all(np.array_equal(left[name], right[name]) for name in left)
 
 
 def _assigned(geometry, features, records):
@@ -73,29 +59,6 @@ def test_one_row_moves_each_depth_by_one_at_most(seed, row):
         assert change <= 1
         moved += change
     assert moved <= 1
-
-
-def test_the_count_is_the_least_side_s_and_its_noise_the_key_s():
-    """Of the outermost rows of each side, how many it was given; beyond what is needed; one draw of the genesis key."""
-    features, labels = _rows(400, 5)
-    trainer = _trainer((features, labels))
-    edges = trainer.finish().export()["edges"]
-    geometry, addresses = Geometry(_PLAN, edges=edges.astype(np.uint64)), Addresses(PhaseKey(_KEY), 2)
-    records = np.flatnonzero(labels).astype(np.uint64)
-    inside = features[labels] + 0.0
-    hashes = addresses.hashes(inside, np.ones(len(inside), dtype=np.bool_))
-    keys = geometry.keys(inside)
-    sides = geometry.assign(addresses, keys, records, hashes)
-    assert _PLAN.check is not UNSET
-    held = []
-    for side in range(4):
-        places = geometry.positions(addresses, keys[side], side, records, hashes)
-        outermost = np.argsort(places, kind="stable")[: _PLAN.check.stripe]
-        held.append(int(np.count_nonzero(sides[outermost] == side)))
-    zero = np.zeros(1, dtype=np.uint64)
-    words = addresses.words(Purpose.THRESHOLD, zero, zero, None)[0]
-    noise = int(sample("discrete-laplace", _PLAN.check.epsilon, words)[0])
-    assert trainer.margin == min(held) - _PLAN.check.needed + noise
 
 
 def test_a_side_does_not_starve_whatever_the_values_are():

@@ -5,14 +5,14 @@ import pytest
 
 from oracle.accounting.ledger import PhaseEnded, SideRearmed
 from oracle.planning.plan import BoxPlan
-from oracle.predictors.base import NO_LABEL, StateArrays, phase_started
+from oracle.predictors.base import NO_LABEL
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
 from oracle.predictors.sides import Geometry
 from tests.predictors.everlasting import EverlastingSuite
 from tests.predictors.plans import feature, planned, tiny_plan
 from tests.predictors.suite import SECRET, Features, Present, answer_in_batches, assert_same_state
 
-INSIDE, OUTSIDE, LOWEST, HIGHEST = 0.5, 0.08, 0.2, 0.8
+INSIDE, LOWEST, HIGHEST = 0.5, 0.2, 0.8
 
 
 def box_data(plan: BoxPlan, rows: int, seed: int) -> Features:
@@ -51,17 +51,9 @@ class RectanglesSuite(EverlastingSuite):
     def plan(self) -> BoxPlan:
         """Return the plan."""
 
-    def sides(self) -> int:
-        """Return the number of sides."""
-        return len(self.plan().sides)
-
     def train(self, secret: bytes = SECRET, seed: int = 1) -> RectanglesPERP:
         """Return a predictor trained on box data."""
         return train(self.plan(), secret, seed)
-
-    def restore(self, state: StateArrays) -> RectanglesPERP:
-        """Return a new predictor over an exported state."""
-        return RectanglesPERP.restore(self.plan(), state)
 
     def stream(self, rounds: int, seed: int = 1) -> tuple[Features, Present]:
         """Return box data with a tenth of the rounds absent."""
@@ -258,14 +250,3 @@ def test_no_round_is_armed_twice_on_one_threshold():
     assert len(lives) > 100
     assert len(set(lives)) == len(lives)
     assert all(moment > starts[phase - 1] for phase, _, moment in lives)  # round 0 belongs to the phase's start
-
-
-def test_phase_event_states_what_was_spent():
-    """From the second phase on: the examples and all earlier rounds, each at its delta."""
-    plan = planned()
-    second = phase_started(plan, 2)
-    first = plan.phases[0]
-    assert second.delta_spent == pytest.approx((plan.declared + first.rounds) * first.delta, rel=1e-12)
-    assert second.round == first.rounds
-    assert second.delta == plan.phases[1].delta
-    assert phase_started(plan, len(plan.phases)).delta_spent <= plan.delta

@@ -1,6 +1,7 @@
 """Boxes and stumps on strings: the suites of both, a plain reference with Python's own order, states of one size."""
 
 from bisect import bisect_left
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,12 +12,11 @@ from oracle.mechanisms.orders import text_digits
 from oracle.planning.features import key_bytes
 from oracle.planning.plan import BoxPlan
 from oracle.planning.stumps.model import StumpsPlan
-from oracle.predictors.base import NO_LABEL, StateArrays
-from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
-from oracle.predictors.stumps import StumpsPERP, StumpsTrainer
+from oracle.predictors.base import NO_LABEL
+from oracle.predictors.rectangles import RectanglesTrainer
 from tests.predictors.everlasting import EverlastingSuite
 from tests.predictors.plans import feature, tiny_plan, tiny_stumps_plan
-from tests.predictors.suite import SECRET, Features, Present, answer_in_batches
+from tests.predictors.suite import SECRET, Features, Present, answer_in_batches, train
 from tests.predictors.test_rectangles import HIGHEST, LOWEST, box_data
 from tests.predictors.test_stumps import EDGE, stump_data
 from tests.predictors.texts import as_rows, text
@@ -37,12 +37,10 @@ def _positive(plan: BoxPlan, numbers: Features) -> Present:
     return inside
 
 
-def train_box(plan: BoxPlan, secret: bytes = SECRET, seed: int = 1) -> RectanglesPERP:
+def train_box(plan: BoxPlan, secret: bytes = SECRET, seed: int = 1) -> Any:
     """Return a predictor of a box around texts and numbers."""
     numbers = _numbers(plan, plan.declared, 1000 + seed)
-    trainer = RectanglesTrainer(plan, secret)
-    trainer.add(as_rows(plan.features, numbers), _positive(plan, numbers))
-    return trainer.finish()
+    return train(plan, as_rows(plan.features, numbers), _positive(plan, numbers), secret)
 
 
 class TestTextAndNumber(EverlastingSuite):
@@ -53,17 +51,9 @@ class TestTextAndNumber(EverlastingSuite):
         features = [text("a"), feature("b", "lower")]
         return tiny_plan(features, slicing="sequential", points=(8, 7, 8), threshold=5, rearmed=5, rounds=300)
 
-    def sides(self) -> int:
-        """Return the number of sides."""
-        return len(self.plan().sides)
-
-    def train(self, secret: bytes = SECRET, seed: int = 1) -> RectanglesPERP:
+    def train(self, secret: bytes = SECRET, seed: int = 1) -> Any:
         """Return a predictor trained on box data."""
         return train_box(self.plan(), secret, seed)
-
-    def restore(self, state: StateArrays) -> RectanglesPERP:
-        """Return a new predictor over an exported state."""
-        return RectanglesPERP.restore(self.plan(), state)
 
     def stream(self, rounds: int, seed: int = 1) -> tuple[Features, Present]:
         """Return box data with a tenth of the rounds absent."""
@@ -86,17 +76,9 @@ class TestStringStump(EverlastingSuite):
         features = [feature("a"), text("b"), text("c", max_bytes=31)]
         return tiny_stumps_plan(features, threshold=4, rearmed=4, rounds=150)
 
-    def sides(self) -> int:
-        """Return the number of sides."""
-        return 1
-
-    def train(self, secret: bytes = SECRET, seed: int = 1) -> StumpsPERP:
+    def train(self, secret: bytes = SECRET, seed: int = 1) -> Any:
         """Return a predictor trained on the labels of a stump, of which every twentieth is wrong."""
         return train_stump(self.plan(), 1, secret, seed)
-
-    def restore(self, state: StateArrays) -> StumpsPERP:
-        """Return a new predictor over an exported state."""
-        return StumpsPERP.restore(self.plan(), state)
 
     def stream(self, rounds: int, seed: int = 1) -> tuple[Features, Present]:
         """Return rows like the trainer's with a tenth of the rounds absent."""
@@ -118,14 +100,12 @@ class TestStringStump(EverlastingSuite):
         assert shapes[0] == shapes[1] == shapes[2]
 
 
-def train_stump(plan: StumpsPlan, column: int, secret: bytes = SECRET, seed: int = 1) -> StumpsPERP:
+def train_stump(plan: StumpsPlan, column: int, secret: bytes = SECRET, seed: int = 1) -> Any:
     """Return a predictor trained on the labels of a stump on one feature, of which every twentieth is wrong."""
     numbers = np.clip(stump_data(plan, plan.declared, 1000 + seed), 0.0, 0.999)
     labels = numbers[:, column] >= EDGE
     labels[::20] ^= True
-    trainer = StumpsTrainer(plan, secret)
-    trainer.add(as_rows(plan.features, numbers), labels)
-    return trainer.finish()
+    return train(plan, as_rows(plan.features, numbers), labels, secret)
 
 
 def test_state_holds_keys_of_the_longest_string():

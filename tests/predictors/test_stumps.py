@@ -1,4 +1,5 @@
 from abc import abstractmethod
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -9,7 +10,6 @@ from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.choice.stumps import ranking
 from oracle.mechanisms.keys import PhaseKey
 from oracle.planning.stumps.model import SelectionPlan, StumpsPlan
-from oracle.predictors.base import StateArrays
 from oracle.predictors.stumps import StumpsPERP, StumpsTrainer, _coins
 from tests.predictors.everlasting import EverlastingSuite
 from tests.predictors.plans import feature, tiny_stumps_plan
@@ -20,6 +20,7 @@ from tests.predictors.suite import (
     Present,
     answer_in_batches,
     assert_same_state,
+    train,
 )
 from tests.predictors.test_paper import toy_plan
 
@@ -41,13 +42,6 @@ def stump_data(plan: StumpsPlan, rows: int, seed: int) -> Features:
     return features
 
 
-def train(plan: StumpsPlan, features: Features, labels: Present, secret: bytes = SECRET) -> StumpsPERP:
-    """Return a predictor trained on rows."""
-    trainer = StumpsTrainer(plan, secret)
-    trainer.add(features, labels)
-    return trainer.finish()
-
-
 class StumpsSuite(EverlastingSuite):
     """The suite over a plan of stumps; the labels are those of a stump on feature b."""
 
@@ -57,20 +51,12 @@ class StumpsSuite(EverlastingSuite):
     def plan(self) -> StumpsPlan:
         """Return the plan."""
 
-    def sides(self) -> int:
-        """Return the number of sides."""
-        return len(self.plan().sides)
-
-    def train(self, secret: bytes = SECRET, seed: int = 1) -> StumpsPERP:
+    def train(self, secret: bytes = SECRET, seed: int = 1) -> Any:
         """Return a predictor trained on the labels of a stump, of which every twentieth is wrong."""
         features = stump_data(self.plan(), self.plan().declared, 1000 + seed)
         labels = features[:, 1] >= EDGE if self.upward else features[:, 1] <= 1.0 - EDGE
         labels[::20] ^= True
         return train(self.plan(), features, labels, secret)
-
-    def restore(self, state: StateArrays) -> StumpsPERP:
-        """Return a new predictor over an exported state."""
-        return StumpsPERP.restore(self.plan(), state)
 
     def stream(self, rounds: int, seed: int = 1) -> tuple[Features, Present]:
         """Return rows like the trainer's with a tenth of the rounds absent."""

@@ -13,8 +13,6 @@ from oracle.mechanisms.scalars import day_of, decimal_of
 from oracle.planning.features import Feature
 from tests.predictors.suite import Features
 
-__all__ = ["as_rows", "as_value", "read_text", "text"]
-
 _TEN = "\x00\x01 9A\x7f\u00e9\u20ac\U0001f600\U0010ffff"
 _LENGTH = 5
 _DAYS = 20_000

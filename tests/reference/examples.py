@@ -5,8 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-__all__ = ["FILES", "Place", "at", "where"]
-
 FILES: Final = {
     path.stem: tomllib.loads(path.read_text())
     for path in sorted((Path(__file__).parent / "examples").glob("*.toml"), reverse=True)

@@ -16,8 +16,6 @@ from oracle.planning.kinds import KINDS
 from oracle.planning.model import Feature, Limits, Model
 from oracle.planning.schemas import schema_of
 
-__all__ = ["Key", "Table", "config_tables", "model_tables", "own_keys"]
-
 _UNITS: Final = {"seconds": "seconds", "bytes": "bytes", "rounds": "rounds", "rows": "rows", "per_message": "rows"}
 """Units by how a name ends, where a type names no other."""
 

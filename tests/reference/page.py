@@ -8,8 +8,6 @@ from oracle.planning.schemas import bound_in_words
 from tests.reference.examples import FILES, at, where
 from tests.reference.keys import Key, Table, config_tables, model_tables
 
-__all__ = ["page"]
-
 _HEAD: Final = """\
 # Every key
 

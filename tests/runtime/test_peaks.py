@@ -21,8 +21,9 @@ from oracle.planning.serving import Serving, least_bytes, most_rows, serving
 from tests.predictors.plans import tiny_bisection_plan, tiny_classical_plan, tiny_plan, tiny_stumps_plan
 from tests.support.folders import command, environment, make_state, write_config
 from tests.support.mosquitto import Mosquitto
-from tests.support.mqtt import MqttModelUnderTest, eventually
+from tests.support.mqtt import MqttModelUnderTest
 from tests.support.shards import arrow_body, first_snapshot
+from tests.support.waiting import eventually
 
 _ROUNDS = 10_000_000
 _SECONDS = 300.0

@@ -4,8 +4,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from connectors.base import ARROW_STREAM, METADATA_LIMIT, Delivery, Reply
 from oracle.accounting.ledger import PhaseEnded, PhaseStarted, PlanEnded, decode
@@ -74,33 +72,6 @@ def test_tombstones_take_a_round_each():
     process(zero, deliveries_of([b'{"x":[0,0]}', b'{"x":[0,0]}']))
     assert zero.mark.round == 2
     assert zero.mark.tag != shard.mark.tag
-
-
-def test_order_of_queries_is_part_of_the_tag():
-    """Two queries in the other order are another history."""
-    first, second = bodies(2)
-    left = process_in_batches(new_shard(), deliveries_of([first, second]))
-    right = process_in_batches(new_shard(), deliveries_of([second, first]))
-    assert left.mark.round == right.mark.round
-    assert left.mark.tag != right.mark.tag
-
-
-@settings(max_examples=12, deadline=None, derandomize=True, database=None)
-@given(point=st.integers(0, small_plan().rounds))
-def test_snapshot_goes_on_alike(point):
-    """From any round: what a restored shard answers, records and marks is what the shard itself does."""
-    deliveries = _whole()
-    shard = new_shard()
-    if point:
-        process_in_batches(shard, deliveries[:point])
-    snapshot = shard.snapshot()
-    restored = Shard(small_plan(), snapshot)
-    assert (snapshot.generation, snapshot.position, snapshot.round) == (2, point, point)
-    assert (restored.mark, restored.position, restored.facts()) == (shard.mark, shard.position, shard.facts())
-    if point < len(deliveries):
-        assert process_in_batches(restored, deliveries[point:]) == process_in_batches(shard, deliveries[point:])
-    assert same_state(state_of(restored), state_of(shard))
-    assert restored.snapshot().generation == shard.snapshot().generation == 3
 
 
 @pytest.mark.parametrize("field", ["round", "phase", "rearms"])

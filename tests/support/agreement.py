@@ -10,8 +10,6 @@ from prometheus_client.samples import Sample
 
 from tests.support.served import Served
 
-__all__ = ["Told"]
-
 _SECONDS = 120.0
 _LOOKS = 10
 _SCRAPED = 1.1

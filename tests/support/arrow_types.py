@@ -7,8 +7,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-__all__ = ["LEAVES", "NESTS", "any_array", "any_type", "unjoinable"]
-
 _LONGEST: Final = 2**31 - 1
 _SPAN: Final = 2**15 - 1
 _MILLISECONDS: Final = 86_400_000

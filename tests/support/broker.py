@@ -31,8 +31,6 @@ from tests.support.waiting import TIMEOUT, eventually
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["TOOL", "Broker", "run_tool", "shared_broker"]
-
 TOOL = Path(__file__).resolve().parents[2] / "deploy" / "kafka" / "broker.py"
 
 # What a broker does in the background every few minutes, or refuses as too quick for a wide network.

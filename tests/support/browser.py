@@ -14,8 +14,6 @@ from selenium.webdriver.support.wait import WebDriverWait
 from tests.support.status_server import StatusServer
 from tests.support.waiting import TIMEOUT
 
-__all__ = ["Page", "chromium"]
-
 _FLAGS = (
     "--headless=new",
     "--no-sandbox",  # the tests may run as root, where the sandbox does not start

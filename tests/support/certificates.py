@@ -10,8 +10,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-__all__ = ["Authority"]
-
 _SIGNS_CERTIFICATES = x509.KeyUsage(
     digital_signature=False,
     content_commitment=False,

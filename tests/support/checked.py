@@ -13,8 +13,6 @@ from tests.predictors.plans import planned
 from tests.support.folders import write_config
 from tests.support.shards import first_snapshot
 
-__all__ = ["ALL", "make_ready", "problem_of", "tree", "write_queries"]
-
 ALL = [
     "configuration",
     "state folder exists and is private",

@@ -10,8 +10,6 @@ import pytest
 from oracle.config.daemon import Config, load_config
 from oracle.errors import PerpetuaError
 
-__all__ = ["SECRET", "forget_settings", "load_tables", "refusal", "write_secret"]
-
 SECRET = "opensesame-7Qx"  # noqa: S105 -- a password of the tests' own
 
 _STATE = '[state]\nfolder = "s"\n'

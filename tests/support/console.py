@@ -5,8 +5,6 @@ import sys
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-__all__ = ["consume", "produce"]
-
 
 def produce(servers: str, topic: str) -> None:
     """Send each line of standard input."""

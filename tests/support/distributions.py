@@ -7,8 +7,6 @@ from oracle.planning.features import Feature
 from oracle.planning.plan import Phase
 from oracle.planning.questions import QuestionLimits
 
-__all__ = ["FEATURES", "distribution_plan"]
-
 FEATURES: Final = {
     "number": Feature(name="v"),
     "date": Feature(name="v", type="date"),

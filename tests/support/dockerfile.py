@@ -5,8 +5,6 @@ import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["Stage", "enters_build", "read_stages"]
-
 
 @dataclass
 class Stage:

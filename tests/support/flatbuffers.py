@@ -2,22 +2,6 @@
 
 import struct
 
-__all__ = [
-    "DOUBLE",
-    "END",
-    "MARKER",
-    "NULL",
-    "TIME",
-    "UNION",
-    "Bytes",
-    "Node",
-    "Table",
-    "Vector",
-    "batch",
-    "field",
-    "schema",
-]
-
 MARKER = b"\xff\xff\xff\xff"
 END = MARKER + bytes(4)
 DOUBLE, NULL, TIME, UNION = 3, 1, 10, 14

@@ -22,17 +22,6 @@ from tests.predictors.examples import example
 from tests.support.shards import SECRET, bodies, first_snapshot
 from tests.support.waiting import TIMEOUT
 
-__all__ = [
-    "command",
-    "environment",
-    "long_plan",
-    "make_state",
-    "perpetua",
-    "write_config",
-    "write_log",
-    "write_parquet",
-]
-
 
 @functools.cache
 def long_plan(predictor: str = "rectangles") -> Plan:

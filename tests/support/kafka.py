@@ -18,8 +18,6 @@ from tests.support.folders import command, long_plan, make_state
 from tests.support.served import Served
 from tests.support.waiting import TIMEOUT, all_come, eventually
 
-__all__ = ["Answer", "KafkaModelUnderTest", "wait_until"]
-
 wait_until = eventually
 
 

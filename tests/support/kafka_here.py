@@ -15,8 +15,6 @@ from oracle.telemetry.log import PublicLog
 from oracle.telemetry.registry import Registry
 from tests.support.waiting import TIMEOUT, until
 
-__all__ = ["run_here", "serve_here"]
-
 _POLL = 0.1
 
 Lines = list[dict[str, Any]]

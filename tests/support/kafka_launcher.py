@@ -17,8 +17,6 @@ from connectors.base import Commit
 from connectors.kafka.sink import KafkaSink
 from oracle.cli.main import main
 
-__all__ = ["CRASHED", "POINTS"]
-
 CRASHED: Final = 77
 
 POINTS: Final[dict[str, tuple[Any, str, bool]]] = {

@@ -9,8 +9,6 @@ from aiokafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record.util import calc_crc32c
 
-__all__ = ["batch", "packed", "produce", "record", "sealed", "varint"]
-
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _CRC = struct.Struct(">I")
 _CODECS = {"gzip": (gzip_encode, 1), "snappy": (snappy_encode, 2), "lz4": (lz4_encode, 3), "zstd": (zstd_encode, 4)}

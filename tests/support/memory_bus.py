@@ -11,8 +11,6 @@ from connectors.base import JSON, Commit, Committed, Deliveries, Delivery, Lag, 
 from connectors.local.checks import check_metadata
 from oracle.errors import InputError, SourceError, StorageError
 
-__all__ = ["Abort", "CrashError", "Failure", "MemoryLog", "MemorySink", "MemorySource"]
-
 
 class CrashError(Exception):
     """A crash that a test asked for; no `PerpetuaError`, so nothing handles it."""

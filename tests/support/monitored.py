@@ -15,8 +15,6 @@ from prometheus_client.exposition import choose_encoder
 
 from oracle.codec.rejections import Reason
 
-__all__ = ["METRICS", "PAID_METRICS", "REST_METRICS", "Monitored", "monitored"]
-
 _COUNTERS: Final = (
     "perpetua_rounds",
     "perpetua_batches",

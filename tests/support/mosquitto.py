@@ -14,8 +14,6 @@ from typing import Final, Self
 
 from tests.support.waiting import TIMEOUT, eventually
 
-__all__ = ["Mosquitto", "free_port", "mosquitto_binary", "write_passwords"]
-
 _PLACES: Final = "/usr/sbin:/usr/local/sbin"
 
 

@@ -23,8 +23,6 @@ from tests.support.mosquitto import Mosquitto
 from tests.support.served import Served
 from tests.support.waiting import TIMEOUT, eventually
 
-__all__ = ["Asker", "Heard", "MqttModelUnderTest", "eventually"]
-
 _numbers = itertools.count()
 
 

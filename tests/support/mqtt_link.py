@@ -17,8 +17,6 @@ from oracle.errors import BusError, RefusedError
 from tests.support.mqtt_script import ScriptedBroker
 from tests.support.waiting import TIMEOUT, until
 
-__all__ = ["SETTINGS", "WHILE", "LinkBench", "an_answer", "hold", "link_bench", "seen"]
-
 SETTINGS = MqttSettings(
     host="127.0.0.1", port=0, client_id="c", topic="q", answers="a", model="m", request_seconds=60.0
 )

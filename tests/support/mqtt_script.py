@@ -5,8 +5,6 @@ import ssl
 from types import TracebackType
 from typing import Final, Self
 
-__all__ = ["ScriptedBroker", "length_of"]
-
 _CONNECT: Final = 1
 _PUBLISH: Final = 3
 _PUBACK: Final = 4

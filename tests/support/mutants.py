@@ -13,8 +13,6 @@ from oracle.predictors.base import Answers
 from oracle.predictors.ensemble.predictor import Ensemble
 from oracle.predictors.rectangles import RectanglesPERP
 
-__all__ = ["draw_noise"]
-
 
 def draw_noise() -> None:
     """Break the noise of this process: some answers, or bits, depend on the process and not on their address alone.

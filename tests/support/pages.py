@@ -12,8 +12,6 @@ from typing import Final
 
 from tests.support.folders import environment
 
-__all__ = ["ROOT", "Block", "Ran", "comparable", "read_blocks", "run_blocks"]
-
 ROOT: Final = Path(__file__).resolve().parents[2]
 _SECONDS: Final = 1700
 _MARK: Final = "--- block"

@@ -8,8 +8,6 @@ from matplotlib.figure import Figure
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType
 
-__all__ = ["BLUE", "GREY", "STYLE", "VERMILION", "save"]
-
 # Okabe and Ito (2008), "Color Universal Design": told apart by all kinds of colour vision.
 BLUE: Final = "#0072B2"
 VERMILION: Final = "#D55E00"

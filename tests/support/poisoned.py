@@ -22,8 +22,6 @@ from oracle.planning.plan import Plan
 from oracle.predictors.base import Answers, Predictor, PublicFacts, StateArrays
 from oracle.predictors.kinds import PREDICTORS, restore_predictor
 
-__all__ = ["DEADLY", "FAILING", "PoisonedCodec", "body", "restore_poisoned"]
-
 FAILING, DEADLY = 0.123456789, 0.987654321
 """First features of a query that makes the predictor raise, and of one that kills the process."""
 

@@ -4,8 +4,6 @@ import subprocess
 
 import psutil
 
-__all__ = ["stopped"]
-
 
 def stopped(process: subprocess.Popen[bytes]) -> bool:
     """Say whether a process waits for SIGCONT."""

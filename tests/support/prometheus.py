@@ -16,8 +16,6 @@ import yaml
 from tests.support.mosquitto import free_port
 from tests.support.waiting import TIMEOUT, eventually
 
-__all__ = ["DEPLOY", "Prometheus", "program", "prometheus"]
-
 DEPLOY: Final = Path(__file__).resolve().parents[2] / "deploy"
 _INTERVAL: Final = "1s"
 _HOLD: Final = "1s"

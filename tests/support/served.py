@@ -11,8 +11,6 @@ from oracle.planning.plan import Plan
 from tests.support.folders import environment
 from tests.support.shards import deliveries_of, new_shard, process_in_batches
 
-__all__ = ["Served"]
-
 _ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -3,8 +3,6 @@
 from oracle.accounting.ledger import ModelRetired, ShardStarted, ShardStopped
 from oracle.receipts.receipts import Statement
 
-__all__ = ["lifecycle_event"]
-
 
 def lifecycle_event(
     statement: Statement, kind: type[ShardStarted | ShardStopped | ModelRetired]

@@ -14,8 +14,6 @@ from oracle.state.keys import create_key_file
 from oracle.state.shards import begin_shards, finish_shards, shard_name
 from tests.predictors.tables import random_rows
 
-__all__ = ["make_sharded_state", "shard_snapshot"]
-
 _ROWS = 50_000
 
 

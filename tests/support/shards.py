@@ -40,27 +40,6 @@ from tests.support.stores import MemoryStore
 from tests.support.tables import table_cells
 from tests.support.waiting import until
 
-__all__ = [
-    "MASTER_KEY",
-    "SECRET",
-    "CountingSource",
-    "Run",
-    "arrow_body",
-    "bodies",
-    "daemon_over",
-    "deliveries_of",
-    "first_snapshot",
-    "mixed_bodies",
-    "new_shard",
-    "new_store",
-    "process",
-    "process_in_batches",
-    "run_daemon",
-    "same_state",
-    "small_plan",
-    "state_of",
-]
-
 SECRET = bytes(range(32))
 MASTER_KEY = bytes(range(32, 64))
 

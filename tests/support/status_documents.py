@@ -3,8 +3,6 @@
 import math
 from typing import Any
 
-__all__ = ["NOW", "STATES", "document", "error", "shard"]
-
 NOW = 1_795_000_000.0
 """The daemon's clock in all documents, in unix seconds."""
 

@@ -16,8 +16,6 @@ from starlette.routing import Route
 import oracle.web
 from tests.support.waiting import TIMEOUT, eventually
 
-__all__ = ["CONTENT_SECURITY_POLICY", "StatusServer"]
-
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

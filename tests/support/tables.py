@@ -19,18 +19,6 @@ from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays
 from oracle.runtime.shard import Shard
 from oracle.state.format import Snapshot
 
-__all__ = [
-    "ATTRIBUTES",
-    "code_of",
-    "made_up_shard",
-    "paying_plan",
-    "questions",
-    "share_answers",
-    "sparse_plan",
-    "statistics_plan",
-    "table_cells",
-]
-
 ATTRIBUTES = (
     Attribute(name="carrier", categories=("AA", "UA", "é")),
     Attribute(name="hour", bounds=(0.0, 24.0), bins=24),

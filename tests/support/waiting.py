@@ -11,8 +11,6 @@ from typing import Any, Final
 
 import pytest
 
-__all__ = ["TIMEOUT", "all_come", "eventually", "limits_of", "until"]
-
 TIMEOUT: Final = 240.0
 """Seconds after which what has not come will not come; one test's `timeout` in pyproject.toml has room for some."""
 

@@ -18,8 +18,7 @@ from oracle.telemetry.metrics import Format, Metrics, encode, format_for
 from oracle.telemetry.records import Work
 from oracle.telemetry.registry import Registry
 from tests.support.distributions import distribution_plan
-from tests.support.memory_bus import MemoryLog, MemorySink
-from tests.support.shards import daemon_over, mixed_bodies, new_store, run_daemon, small_plan
+from tests.support.shards import small_plan
 from tests.support.tables import paying_plan
 
 _SHARD = frozenset({"model", "shard"})
@@ -322,39 +321,3 @@ def test_labels_are_escaped(wanted, parse):
 def test_format_by_accept(accept, wanted):
     """OpenMetrics for whoever asks for a version that is one, else plain text."""
     assert format_for(accept) is wanted
-
-
-def test_metrics_of_a_run_are_those_of_another_over_other_queries():
-    """Two runs over different queries with different answers show the same samples, but for times and re-arms."""
-
-    def run(seed):
-        bench = _Bench()
-        log = MemoryLog.of(mixed_bodies(900, seed))
-        run_daemon(daemon_over(log, new_store(), MemorySink(log), reporter=bench.registry.shard(0)))
-        timed = ("seconds", "rearms", "answer")
-        return log, {
-            (sample.name, *sample.labels.items()): sample.value
-            for sample in bench.samples()
-            if not any(word in sample.name for word in timed)
-        }
-
-    (left_log, left), (right_log, right) = run(1), run(2)
-    assert [reply.body for reply in left_log.replies] != [reply.body for reply in right_log.replies]
-    assert left == right
-    assert left[("perpetua_rounds_total", ("model", small_plan().name), ("shard", "0"))] > 0
-
-
-def test_answers_do_not_depend_on_being_monitored():
-    """Replies, ledger and marks with metrics rendered at every commit are those of a run that nobody looks at."""
-    contents = mixed_bodies(900)
-    plain, monitored = MemoryLog.of(contents), MemoryLog.of(contents)
-    run_daemon(daemon_over(plain, new_store(), MemorySink(plain)))
-    bench = _Bench()
-
-    class _Rendering(MemorySink):
-        async def commit(self, commit):
-            encode(bench.metrics.collector(), Format.TEXT)
-            await super().commit(commit)
-
-    run_daemon(daemon_over(monitored, new_store(), _Rendering(monitored), reporter=bench.registry.shard(0)))
-    assert monitored.commits == plain.commits

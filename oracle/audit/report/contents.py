@@ -142,7 +142,7 @@ def make_report(results: Sequence[Result], settings: "Settings", scope: Scope) -
     return Report(
         verdict=kind,
         banner=banner,
-        outcome=f"{outcome(results).removesuffix('.')}." if results else "Nothing was looked at yet.",
+        outcome=outcome(results) if results else "Nothing was looked at yet.",
         scope=scope,
         limits=(*LIMITS, score_in_words()),
         failures=tuple(_failures(results)),

@@ -123,7 +123,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
 
     signer = None if receipt_key is None else signing_key(receipt_key)
     folder = None if out is None else report_folder(out)
-    made = Settings(version=version(), software=fingerprint(), seed="none", miss=0.0, jobs=())
+    made = Settings(version=version(), software=fingerprint(), seed="none, as nothing is drawn", miss=0.0, jobs=())
     if own:
         _refuse_games(context)
         run_own(plan_file, state, key, Reporter(folder, signer, made), form=form, as_json=as_json)
@@ -225,7 +225,7 @@ def _print(report: "Report", out: Path | None) -> None:
     from oracle.cli.audit.reporting import print_report
 
     games = [one for one in report.results if isinstance(one, Finding)]
-    shown = [_games_table(games), _GAMES_NOTE] if games else []
+    shown: list[Table | str] = [_games_table(games), _GAMES_NOTE] if games else []
     predictors = near_predictors(report.results)
     parts = [f"{name} {'nothing' if math.isinf(part) else f'1/{part:.2g}'}" for name, part in predictors.items()]
     proved = [f"proved of each predictor's claim: {'; '.join(parts)}"] if parts else []

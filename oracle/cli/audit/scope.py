@@ -32,7 +32,7 @@ def toys_scope(chosen: Sequence[str], every: Sequence[str], epsilons: Sequence[f
     if not daemon_games:
         left_out.append("Daemons that are killed and started again (--daemon-games 0).")
     claims = " and ".join(f"{epsilon:g}" for epsilon in epsilons)
-    names = f": {', '.join(targets)}" if targets else ""
+    names = f": {'; '.join(targets)}" if targets else ""
     return Scope(
         attacked=(
             "This software, on toys: small plans, states and data that were made for this audit. Nothing of yours.",

@@ -33,10 +33,11 @@ def test_it_prints_a_table_and_a_verdict(runner):
     assert result.exit_code == 0, result.output
     assert "No claim was refuted" in result.output
     assert "twins" in result.output
-    lines = result.output.splitlines()
+    lines = result.stdout.splitlines()
     assert lines[0].startswith("NO FAULT FOUND IN A PART")
     assert lines[-1] == lines[0]
-    assert any(line.split() == ["statistics", "1", "1", "0", "0"] for line in lines), result.output
+    part = next(line.split()[4:] for line in lines if line.startswith("  classical box, one side "))
+    assert (int(part[0]) >= 1, part[1:]) == (True, [part[0], "0", "0"])
 
 
 def test_json_holds_every_figure(runner):

@@ -114,6 +114,13 @@ def test_the_terminal_counts_checks_part_by_part():
     assert not any(line.endswith(" ") for line in lines)
 
 
+def test_of_many_failures_the_first_are_named():
+    """The sentence below the banner stays one that can be read; what was seen of each part follows it."""
+    made = report([check(cell=f"c{place}", passed=False) for place in range(5)])
+    assert made.outcome == "5 of 5 parts failed: c0; c1; c2; and 2 more."
+    assert [len(one.seen) for one in made.failures] == [5]
+
+
 def test_each_check_has_a_plain_sentence():
     """Of structure each one its own (say a new one in `oracle.audit.report.words`); any other is said by its name."""
     names = {name for _, name in structure_names()}
@@ -134,7 +141,7 @@ def test_what_was_left_out_is_listed():
     whole = toys_scope(every, every, (2.0, 4.0), 100)
     assert whole.whole
     assert "toys" in whole.attacked[0]
-    assert "boxes, stumps" in whole.attacked[1]
+    assert "boxes; stumps" in whole.attacked[1]
     assert any("--plan, --state" in one for one in whole.left_out)
     assert not any("--only" in one for one in whole.left_out)
     part = toys_scope(every[:1], every[:-1], (3.0,), 0)

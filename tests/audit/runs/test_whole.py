@@ -11,7 +11,9 @@ from oracle.audit.references.bisection import PlainBisection
 from oracle.audit.references.boxes import PlainBoxes
 from oracle.audit.references.classical import PlainClassical
 from oracle.audit.references.keyed import Keyed, choose_level
+from oracle.audit.references.paper import PaperBoxes
 from oracle.audit.references.stumps import PlainStumps
+from oracle.audit.runs.paper import paper_run
 from oracle.audit.runs.uneven import bisection_run, box_run, classical_run, stump_run
 from oracle.audit.runs.whole import Run, differs
 from oracle.audit.structure.checks import run_check, structure_names
@@ -104,6 +106,9 @@ def _outer(name, plan):
 
 
 _LEARNED = partial(box_run, slicing="faces", learned=True, sides=4)
+_PAPER = partial(paper_run, stumps=False, sides=4)
+_PAPER_CHANGES = [("start", name) for name in ("scale", "low", "high", "base", "slice_scale")]
+_PAPER_CHANGES += [("stopper", "scale"), ("rearmed", "scale")]
 
 
 @pytest.mark.parametrize(
@@ -115,6 +120,7 @@ _LEARNED = partial(box_run, slicing="faces", learned=True, sides=4)
         (PlainBoxes, partial(_inner, "check", "needed"), _LEARNED),
         (PlainBoxes, partial(_inner, "check", "stripe"), _LEARNED),
         (PlainBoxes, partial(_outer, "coin"), partial(box_run, slicing="faces", learned=False, sides=4)),
+        *((PaperBoxes, partial(_phase_off, 0, part, name), _PAPER) for part, name in _PAPER_CHANGES),
         (PlainStumps, partial(_inner, "selection", "epsilon"), stump_run),
         (PlainStumps, partial(_inner, "selection", "cut_epsilon"), stump_run),
         (

@@ -2,15 +2,11 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from connectors.base import ARROW_STREAM, JSON, Deliveries, Delivery, Rejected
+from connectors.base import ARROW_STREAM, JSON, Delivery, Rejected
 from oracle.codec.arrow.messages import ArrowCodec
-from oracle.codec.batches import BatchCodec
 from oracle.codec.rejections import Reason, Rejection
 from oracle.planning.plan import BoxPlan
-from oracle.predictors.base import Answers
 from tests.support.shards import (
     arrow_body,
     bodies,
@@ -259,57 +255,3 @@ def test_replies_have_one_length_whatever_the_labels():
         labels |= set(table["label"].to_pylist())
     assert labels == {-1, 0, 1}
     assert len(lengths) == 1
-
-
-_CELLS = st.sampled_from([0.5, 0.25, -1.0, None, float("nan"), float("inf")])
-_IDS = st.sampled_from([None, "", "a", "é" * 9])
-
-
-@st.composite
-def _messages(draw):
-    """Draw messages of a few rows each, mostly of the same columns, and now and then no message at all."""
-    kinds = draw(st.sampled_from([(None,), ("id",), ("id", None), ("numbers", "id")]))
-    messages = []
-    for _ in range(draw(st.integers(1, 5))):
-        kind = draw(st.sampled_from(kinds))
-        count = draw(st.integers(0, 19))
-        column = st.lists(_CELLS, min_size=count, max_size=count).map(lambda cells: pa.array(cells, pa.float64()))
-        columns = {"a": draw(column), "b": draw(column)}
-        if kind == "id":
-            columns["id"] = pa.array(draw(st.lists(_IDS, min_size=count, max_size=count)), pa.string())
-        elif kind == "numbers":
-            columns["id"] = pa.array(range(count), pa.int32())
-        messages.append(arrow_body(pa.table(columns)))
-    if draw(st.integers(0, 9)) == 0:
-        messages.append(b"garbage")
-    return messages
-
-
-@given(_messages())
-def test_messages_decoded_together_are_those_decoded_alone(messages):
-    """Rows, rejections, ids and replies, byte for byte, whatever stands beside a message."""
-    plan = small_plan()
-    codec = BatchCodec(plan)
-    deliveries = [Delivery(number, body, ARROW_STREAM) for number, body in enumerate(messages, 1)]
-    together = codec.decode(Deliveries.of(deliveries))
-    labels = (np.arange(len(together.features)) % 3 - 1).astype(np.int8)
-    phases = np.arange(1, len(labels) + 1)
-    replies = codec.encode(together, Answers(labels, 7, phases, np.zeros(2, dtype=np.uint64), []))
-    start = 0
-    for delivery, reply, end in zip(deliveries, replies.rows(), together.ends, strict=True):
-        alone = codec.decode(Deliveries.of([delivery]))
-        assert np.array_equal(alone.features, together.features[start:end])
-        assert np.array_equal(alone.present, together.present[start:end])
-        answers = Answers(labels[start:end], 7 + start, phases[start:end], np.zeros(2, dtype=np.uint64), [])
-        assert list(codec.encode(alone, answers).rows()) == [reply]
-        start = end
-
-
-def test_many_messages_are_decoded_together(monkeypatch):
-    """The way that is taken for messages of the same columns does not look at them one by one."""
-    monkeypatch.setattr(ArrowCodec, "decode", lambda *_: pytest.fail("one by one"))
-    body = _table(a=_A, b=_B, id=["x", None])
-    batch = BatchCodec(small_plan()).decode(
-        Deliveries.of([Delivery(number, body, ARROW_STREAM) for number in range(1, 9)])
-    )
-    assert batch.features.tolist() == [[0.5, 0.25], [0.25, 0.5]] * 8

@@ -120,25 +120,23 @@ def test_every_reason_of_a_json_message_is_tested():
     assert {Reason(row[1]) for row in _REJECTED} == set(Reason) - others
 
 
-def test_retained_message_is_rejected():
-    """What a bus would hand over again to every new subscriber is no query, however well-formed; its id is echoed."""
-    shard = new_shard()
-    before = state_of(shard)
-    outcome = process(shard, [Delivery(1, b'{"id":"a","x":[1,2]}', RETAINED)])
-    answer = msgspec.json.decode(outcome.commit.replies.bodies[0])
-    assert (answer["error"], answer["field"], answer["id"]) == ("retained", "retain flag", "a")
-    assert outcome.rounds == 0
-    assert same_state(before, state_of(shard))
-
-
-@pytest.mark.parametrize("content_type", ["text/plain", "", "application/JSON", "application/json; charset=utf-8"])
-def test_unsupported_content_is_rejected(content_type):
-    """A content type that is not exactly one of the two is named as the reason; the id is echoed where it is JSON."""
+@pytest.mark.parametrize(
+    ("content_type", "reason", "field"),
+    [
+        (RETAINED, "retained", "retain flag"),
+        *(
+            (content_type, "unsupported-content", "content type")
+            for content_type in ("text/plain", "", "application/JSON", "application/json; charset=utf-8")
+        ),
+    ],
+)
+def test_what_is_not_sent_as_a_query_is_rejected(content_type, reason, field):
+    """A retained message, or another content type than exactly one of the two; the id is echoed where it is JSON."""
     shard = new_shard()
     before = state_of(shard)
     outcome = process(shard, [Delivery(1, b'{"id":"a","x":[1,2]}', content_type)])
     answer = msgspec.json.decode(outcome.commit.replies.bodies[0])
-    assert (answer["error"], answer["field"], answer["id"]) == ("unsupported-content", "content type", "a")
+    assert (answer["error"], answer["field"], answer["id"]) == (reason, field, "a")
     assert outcome.rounds == 0
     assert same_state(before, state_of(shard))
 

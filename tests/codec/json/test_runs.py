@@ -11,14 +11,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from connectors.base import ARROW_STREAM, JSON, Deliveries, Delivery, Reply
-from oracle.codec import decoded
 from oracle.codec.batches import BatchCodec
 from oracle.codec.json import runs as json_runs
 from oracle.codec.json.messages import JsonCodec
 from oracle.codec.json.runs import encode_rounds, read_together, split_texts
 from oracle.predictors.base import Answers
 from tests.predictors.plans import feature, tiny_plan
-from tests.support.shards import new_shard, process_in_batches, same_state, small_plan, state_of
+from tests.support.shards import small_plan
 
 
 def _examples(count):
@@ -267,17 +266,6 @@ def test_any_number_of_features(names, form):
     assert batch.plain
     assert batch.features.tolist() == rows.tolist()
     assert batch.parts == list(range(1, 101))
-
-
-def test_a_shard_does_not_see_runs(monkeypatch):
-    """Replies, ledger, mark and state are the same with and without them."""
-    contents = _bodies(random.Random(2), 700, _FORMS[:1], 0.002)  # noqa: S311  # test data
-    deliveries = [Delivery(number, body) for number, body in enumerate(contents, 1)]
-    together, singly = new_shard(), new_shard()
-    expected = process_in_batches(together, deliveries)
-    monkeypatch.setattr(decoded, "_SHORTEST_RUN", 10**9)
-    assert process_in_batches(singly, deliveries) == expected
-    assert same_state(state_of(together), state_of(singly))
 
 
 _ANY_TEXT = st.text(st.one_of(st.sampled_from('",\\é\n'), st.characters(codec="utf-8")), max_size=5)

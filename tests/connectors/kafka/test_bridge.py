@@ -18,9 +18,9 @@ from tests.support.broker import Broker
 from tests.support.folders import environment
 from tests.support.kafka import Answer, KafkaModelUnderTest
 from tests.support.mosquitto import Mosquitto
-from tests.support.mqtt import MqttModelUnderTest, eventually
+from tests.support.mqtt import MqttModelUnderTest
 from tests.support.shards import bodies, deliveries_of, new_shard, process_in_batches
-from tests.support.waiting import TIMEOUT
+from tests.support.waiting import TIMEOUT, eventually
 
 _ROOT = Path(__file__).resolve().parents[3]
 _PROGRAM = _ROOT / "deploy" / "mqtt" / "bridge.py"

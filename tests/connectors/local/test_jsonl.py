@@ -1,11 +1,7 @@
 import asyncio
 import itertools
 import os
-import signal
 import stat
-import subprocess
-import sys
-import time
 import tracemalloc
 from pathlib import Path
 
@@ -379,47 +375,3 @@ class TestJsonlSink(FileSinkSuite):
             with Faults() as faults:
                 await sink.commit(json_commits(1, first=1)[0])
         assert faults.calls == ["write"] * 3 + ["fsync"] * 3 + ["open", "write", "fsync", "replace", "fsync"]
-
-    @pytest.mark.slow
-    def test_kill_in_the_middle_of_commits(self, tmp_path):
-        """A kill -9 at random moments, again and again: the output is what one uninterrupted run writes."""
-        code = (
-            "import asyncio, sys; from pathlib import Path\n"
-            "from connectors.base import Commit, Rejected, Replies, Reply\n"
-            "from tests.connectors.local.test_jsonl import TestJsonlSink\n"
-            "async def main():\n"
-            "    sink = TestJsonlSink().make(Path(sys.argv[1]))\n"
-            "    committed = await sink.open()\n"
-            "    number = committed.position if committed else 0\n"
-            "    print('open', flush=True)\n"
-            "    while True:\n"
-            "        why = Rejected('malformed', number, b'')\n"
-            "        replies = [Reply(b'%d' % index, rejected=None if index % 3 else why)\n"
-            "                   for index in range(number, number + 50)]\n"
-            "        number += 50\n"
-            "        await sink.commit(Commit(Replies.of(replies), [b'%d' % number], number, b'%d' % number))\n"
-            "        print('committed', flush=True)\n"
-            "asyncio.run(main())\n"
-        )
-        (tmp_path / "killed").mkdir()
-        last = 0
-        for attempt in range(12):
-            with subprocess.Popen(
-                [sys.executable, "-c", code, str(tmp_path / "killed")], cwd=ROOT, stdout=subprocess.PIPE
-            ) as process:
-                assert process.stdout is not None
-                for line in (b"open\n", b"committed\n")[: 1 + attempt % 2]:
-                    assert process.stdout.readline() == line
-                time.sleep(0.01 + 0.0037 * attempt)
-                process.send_signal(signal.SIGKILL)
-            committed = asyncio.run(self.settle(tmp_path / "killed"))
-            end = committed.position if committed else 0
-            assert end >= last
-            last = end
-            if committed:
-                assert committed.metadata == b"%d" % end
-            answers, ledger, dead = self.content(tmp_path / "killed")
-            assert answers == b"".join(b"%d\n" % number for number in range(end))
-            assert ledger == b"".join(b"%d\n" % number for number in range(50, end + 1, 50))
-            assert dead == b"".join(b"%d\n" % number for number in range(0, end, 3))
-        assert last > 0

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.mosquitto import Mosquitto
-from tests.support.mqtt import Asker, Heard, MqttModelUnderTest, eventually
+from tests.support.mqtt import Asker, Heard, MqttModelUnderTest
 from tests.support.shards import bodies
+from tests.support.waiting import eventually
 
 _numbers = itertools.count()
 

@@ -15,10 +15,10 @@ from connectors.mqtt.settings import MqttSettings
 from oracle.errors import BusError, FencedError, RefusedError
 from tests.connectors.mqtt.conftest import unique_name
 from tests.support.mosquitto import Mosquitto
-from tests.support.mqtt import Asker, eventually
+from tests.support.mqtt import Asker
 from tests.support.mqtt_link import SETTINGS
 from tests.support.mqtt_script import ScriptedBroker
-from tests.support.waiting import TIMEOUT, until
+from tests.support.waiting import TIMEOUT, eventually, until
 
 
 class _Recorder(Receiver):

@@ -10,9 +10,9 @@ import pytest
 from tests.connectors.mqtt.conftest import answer_one, ask, wait_for
 from tests.support.folders import perpetua
 from tests.support.mosquitto import Mosquitto
-from tests.support.mqtt import MqttModelUnderTest, eventually
+from tests.support.mqtt import MqttModelUnderTest
 from tests.support.shards import bodies
-from tests.support.waiting import TIMEOUT
+from tests.support.waiting import TIMEOUT, eventually
 
 
 def test_clean_restart_publishes_nothing_again(model):

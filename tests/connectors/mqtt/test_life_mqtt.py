@@ -1,8 +1,9 @@
 """A new model takes the old one's session over on MQTT; the old one is retired once nothing waits in its journal."""
 
 from tests.support.folders import make_state, perpetua
-from tests.support.mqtt import MqttModelUnderTest, eventually
+from tests.support.mqtt import MqttModelUnderTest
 from tests.support.shards import bodies
+from tests.support.waiting import eventually
 
 
 def _ids(asker):

@@ -11,10 +11,10 @@ from connectors.mqtt.messages import Outgoing, pack_pairs
 from connectors.mqtt.outbox import Publication
 from connectors.mqtt.poison import PoisonDetector, TopicLimits
 from connectors.mqtt.reasons import Ending, ending
-from tests.support.mqtt import MqttModelUnderTest, eventually
+from tests.support.mqtt import MqttModelUnderTest
 from tests.support.mqtt_link import LinkBench, an_answer, link_bench
 from tests.support.shards import bodies
-from tests.support.waiting import until
+from tests.support.waiting import eventually, until
 
 
 @pytest.fixture(autouse=True)

@@ -19,11 +19,11 @@ from tests.support.certificates import Authority
 from tests.support.configs import write_secret
 from tests.support.folders import command, environment
 from tests.support.mosquitto import Mosquitto, write_passwords
-from tests.support.mqtt import Asker, MqttModelUnderTest, eventually
+from tests.support.mqtt import Asker, MqttModelUnderTest
 from tests.support.mqtt_link import SETTINGS
 from tests.support.mqtt_script import ScriptedBroker
 from tests.support.shards import bodies
-from tests.support.waiting import TIMEOUT, until
+from tests.support.waiting import TIMEOUT, eventually, until
 
 _SECRET = "opensesame-7Qx"  # noqa: S105 -- a password of the test's own
 _KEY_SECRET = "keypass-4Zw"  # noqa: S105 -- as above

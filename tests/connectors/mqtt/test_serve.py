@@ -11,9 +11,10 @@ from connectors.base import ARROW_STREAM
 from tests.connectors.mqtt.conftest import ask, unique_name, wait_for
 from tests.predictors.examples import example
 from tests.support.arrow_types import unjoinable
-from tests.support.mqtt import MqttModelUnderTest, eventually
+from tests.support.mqtt import MqttModelUnderTest
 from tests.support.shards import arrow_body, bodies
 from tests.support.tables import paying_plan, questions
+from tests.support.waiting import eventually
 
 
 def test_queries_are_answered_in_order_as_in_one_run(served):

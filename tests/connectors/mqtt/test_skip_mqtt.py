@@ -4,9 +4,9 @@ import json
 import re
 
 from tests.support.folders import perpetua
-from tests.support.mqtt import eventually
 from tests.support.poisoned import FAILING, body
 from tests.support.shards import bodies
+from tests.support.waiting import eventually
 
 _LAUNCHER = ("-m", "tests.support.poisoned")
 

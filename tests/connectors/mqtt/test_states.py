@@ -8,8 +8,9 @@ import pytest
 
 from tests.support.agreement import Told
 from tests.support.mosquitto import Mosquitto, write_passwords
-from tests.support.mqtt import Asker, MqttModelUnderTest, eventually
+from tests.support.mqtt import Asker, MqttModelUnderTest
 from tests.support.shards import bodies
+from tests.support.waiting import eventually
 
 _WEB = "[web]\nport = 0\nready_lag_seconds = 600\n"
 

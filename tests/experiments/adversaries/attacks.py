@@ -7,8 +7,6 @@ import numpy as np
 from tests.experiments.adversaries.views import Adversary, Mix, View, mixed
 from tests.experiments.adversaries.weighted import Armed
 
-__all__ = ["DeepFlood", "EdgeHammer", "ExhaustFace", "FloodAll", "FloodAndPush", "FloodFace", "PushIn"]
-
 _FAR = -1e6
 """A key far outside on any side."""
 

@@ -34,8 +34,6 @@ from tests.experiments.adversaries.honest import HIGH, LOW, Law
 from tests.experiments.adversaries.views import Adversary, View
 from tests.experiments.adversaries.weighted import Armed, Laws, Pile, outermost
 
-__all__ = ["Compressed", "Start"]
-
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 

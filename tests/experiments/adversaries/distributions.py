@@ -15,8 +15,6 @@ from oracle.planning.features import Feature
 from tests.predictors.distribution.adversaries import ADVERSARIES, DATA, Found, play
 from tests.predictors.distribution.values import FEATURES
 
-__all__ = ["Cell", "planned", "run", "table"]
-
 
 class Cell(NamedTuple):
     """What one adversary found in all runs against one kind of data.

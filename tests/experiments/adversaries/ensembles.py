@@ -18,8 +18,6 @@ from oracle.predictors.ensemble.predictor import Ensemble
 from oracle.predictors.ensemble.trainer import EnsembleTrainer
 from oracle.predictors.phased import Segment
 
-__all__ = ["ATTACKS", "CONTESTED", "GAMMA", "Figures", "planned", "play", "truth"]
-
 GAMMA: Final = 0.9
 CONTESTED: Final = 0.02
 

@@ -7,8 +7,6 @@ import numpy as np
 from oracle.planning.plan import BoxPlan, InstancePlan
 from tests.experiments.adversaries.weighted import Armed
 
-__all__ = ["PhaseFigures", "broken_bounds", "tolerated", "worst"]
-
 
 @dataclass
 class PhaseFigures:

@@ -12,8 +12,6 @@ from tests.experiments.adversaries.honest import HIGH, LOW, Law
 from tests.experiments.adversaries.views import Mix
 from tests.experiments.adversaries.weighted import Armed
 
-__all__ = ["Groups", "face_weights"]
-
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Counts = NDArray[np.int64]

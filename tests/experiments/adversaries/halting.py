@@ -5,8 +5,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["can_halt", "draw_level", "first_halt", "log_survival"]
-
 _IMPOSSIBLE = 1e-13
 """A probability that is taken for 0."""
 

@@ -9,8 +9,6 @@ from tests.experiments.adversaries.groups import face_weights
 from tests.experiments.adversaries.honest import HIGH, LOW, Law
 from tests.experiments.adversaries.weighted import Pile, outermost
 
-__all__ = ["Tails", "TailsTooNarrowError", "box_edges", "trained"]
-
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 

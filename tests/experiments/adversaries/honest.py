@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import integrate, special
 
-__all__ = ["HIGH", "LOW", "Atoms", "Correlated", "Duplicates", "Independent", "Law", "ManyNegatives"]
-
 Floats = NDArray[np.float64]
 
 LOW: Final = 0.05
@@ -113,9 +111,6 @@ class Law:
         """Draw labelled examples: points, and whether each lies in the box, which is wrong for a part of them."""
         points, labels = self.sample(generator, count)
         return points, labels ^ (generator.random(count) < flipped)
-
-
-Independent = Law
 
 
 class ManyNegatives(Law):

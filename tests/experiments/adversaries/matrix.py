@@ -11,8 +11,6 @@ from tests.experiments.adversaries.harvest import TailsTooNarrowError
 from tests.experiments.adversaries.scenarios import SCENARIOS, Scenario, StumpScenario
 from tests.experiments.adversaries.stumps import WrongStumpError
 
-__all__ = ["DIMENSIONS", "EPSILONS", "PHASES", "PREDICTORS", "Row", "cells", "run_all", "run_cell", "table"]
-
 DIMENSIONS: Final = (1, 2, 5)
 EPSILONS: Final = (1.0, 4.0)
 PREDICTORS: Final = ("rectangles", "stumps")

@@ -15,8 +15,6 @@ from tests.experiments.adversaries.honest import HIGH, LOW, Law
 from tests.experiments.adversaries.views import Adversary, View
 from tests.experiments.adversaries.weighted import Armed, Laws
 
-__all__ = ["Real"]
-
 _TRAINING = 65_536
 """Training rows made at once."""
 

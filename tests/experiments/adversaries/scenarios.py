@@ -23,8 +23,6 @@ from tests.experiments.adversaries.honest import Atoms, Correlated, Duplicates, 
 from tests.experiments.adversaries.stumps import Examples, compressed_stump, stumps_plan
 from tests.experiments.adversaries.views import Adversary
 
-__all__ = ["SCENARIOS", "Scenario", "StumpScenario", "planned"]
-
 _FLIPPED: Final = 0.02
 
 

@@ -10,8 +10,6 @@ from oracle.planning.boxes.tight import plan_boxes
 from oracle.planning.model import Feature
 from oracle.planning.plan import BoxPlan, InstancePlan
 
-__all__ = ["narrow", "small_plan"]
-
 PlanT = TypeVar("PlanT", bound=BoxPlan)
 
 

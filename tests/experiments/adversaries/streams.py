@@ -14,8 +14,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["STREAMS", "Stream"]
-
 Floats = NDArray[np.float64]
 
 Stream = Callable[[int, Floats, np.random.Generator], Floats]

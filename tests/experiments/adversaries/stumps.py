@@ -23,8 +23,6 @@ from tests.experiments.adversaries.compressed import Compressed, Start
 from tests.experiments.adversaries.honest import HIGH, LOW, Atoms, Duplicates, Law
 from tests.experiments.adversaries.views import Adversary
 
-__all__ = ["BELOW", "Examples", "KeyLaw", "WrongStumpError", "compressed_stump", "small_stumps_plan", "stumps_plan"]
-
 Floats = NDArray[np.float64]
 
 BELOW: Final = 0.4

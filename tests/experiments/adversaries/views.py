@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from oracle.planning.plan import PhasePlan
 from tests.experiments.adversaries.weighted import Armed
 
-__all__ = ["Adversary", "Mix", "View", "mixed"]
-
 Floats = NDArray[np.float64]
 
 

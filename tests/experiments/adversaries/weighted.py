@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from oracle.accounting.between_thresholds import log_answer_law
 from oracle.planning.plan import InstancePlan
 
-__all__ = ["Armed", "Laws", "Pile", "outermost"]
-
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 

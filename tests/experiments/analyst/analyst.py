@@ -11,8 +11,6 @@ import msgspec
 from oracle.planning.attributes import Attribute
 from tests.experiments.analyst.table import Where
 
-__all__ = ["Asked", "drill_down", "message"]
-
 Ask = Callable[[Sequence[bytes]], Sequence[Mapping[str, Any]]]
 """Asks some questions, and waits for their answers."""
 

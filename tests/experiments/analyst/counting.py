@@ -5,8 +5,6 @@ import scipy.optimize
 from oracle.planning.statistics.counts import counts_error, questions_to_win
 from oracle.planning.statistics.model import TablePlan
 
-__all__ = ["epsilon_for", "error_of", "first_lost"]
-
 
 def error_of(plan: TablePlan, questions: int) -> float:
     """Return what so many counts err by at most, but with probability beta, if they cost a row what the plan does."""

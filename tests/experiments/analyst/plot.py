@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from tests.support.plots import BLUE, GREY, STYLE, VERMILION
 
-__all__ = ["Run", "draw"]
-
 _DASHES: Final = (0, (6, 2))
 _DOTS: Final = (0, (1, 1.5))
 

@@ -15,8 +15,6 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.support.folders import command, environment, perpetua, write_config
 from tests.support.waiting import TIMEOUT, eventually
 
-__all__ = ["Daemon", "run"]
-
 _TOPICS: Final = {"source": "flights.questions", "sink": "flights.answers"}
 
 _SAID: Final = 2000

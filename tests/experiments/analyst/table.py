@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from oracle.codec.arrow.cells import read_cells
 from oracle.planning.attributes import Attribute, Layout
 
-__all__ = ["FLIGHTS", "Counts", "Where", "flights", "model_text", "write_rows"]
-
 Where: TypeAlias = Mapping[str, tuple[int, int]]
 """A conjunction: of some attributes the cells from one up to another, which is not meant."""
 

@@ -1,6 +1,6 @@
-"""`python -m tests.experiments.bisection`: average error of OnlineBisection against T, both profiles; queries a second.
+"""`python -m tests.experiments.bisection`: average error of OnlineBisection against T, both profiles.
 
-Writes build/bisection.md and .svg.
+Writes build/bisection.md.
 """
 
 import argparse
@@ -13,9 +13,7 @@ import numpy as np
 from rich.console import Console
 
 from oracle.cli.progress import Progress
-from tests.experiments.bisection.plot import draw
 from tests.experiments.bisection.runs import Outcome, Profile, play, slope
-from tests.experiments.bisection.speed import queries_a_second
 from tests.experiments.bisection.streams import KINDS
 
 _DIRECTIONS: Final = (1, 2, 4)
@@ -24,11 +22,11 @@ _FITTED: Final[dict[Profile, int]] = {"efficient": 10_000, "paper": 100_000}
 
 
 def main() -> None:
-    """Run, print the table, write the files."""
+    """Run, print the table, write the file."""
     parser = argparse.ArgumentParser(prog="python -m tests.experiments.bisection", description=__doc__)
     parser.add_argument("--longest", type=float, default=1e7, help="largest T of `paper`; `efficient` goes to a tenth")
     parser.add_argument("--seeds", type=int, default=4, help="runs of `efficient` at each T")
-    parser.add_argument("--folder", type=Path, default=Path("build"), help="where the files go")
+    parser.add_argument("--folder", type=Path, default=Path("build"), help="where the file goes")
     arguments = parser.parse_args()
     started = time.process_time()
     horizons = [round(10**power) for power in np.arange(3.0, np.log10(arguments.longest) + 0.01, 0.5)]
@@ -47,13 +45,12 @@ def main() -> None:
             outcomes.append(play(*one))
             progress.at(number)
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    base = arguments.folder / "bisection"
-    text = "\n".join([*_lines(outcomes), "", *_speeds()]) + "\n"
-    base.with_suffix(".md").write_text(text, encoding="utf-8")
-    draw(outcomes, base.with_suffix(".svg"))
+    path = arguments.folder / "bisection.md"
+    text = "\n".join(_lines(outcomes)) + "\n"
+    path.write_text(text, encoding="utf-8")
     console = Console(highlight=False, soft_wrap=True)
     console.print(text, markup=False)
-    console.print(f"{base}.md and .svg: written after {time.process_time() - started:.0f} s of CPU time")
+    console.print(f"{path}: written after {time.process_time() - started:.0f} s of CPU time")
 
 
 def _lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
@@ -78,14 +75,6 @@ def _lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 
 _PICKS: Final = (lambda each: each.error, lambda each: each.last, lambda each: each.bits)
-
-
-def _speeds() -> Iterator[str]:
-    yield "| profile | d = D | thousand queries a second of CPU time, in batches of 16,384 |"
-    yield "|---|--:|--:|"
-    for profile in _FITTED:
-        for directions in (2, 10):
-            yield f"| {profile} | {directions} | {queries_a_second(profile, directions) / 1e3:,.0f} |"
 
 
 if __name__ == "__main__":

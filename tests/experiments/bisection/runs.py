@@ -14,8 +14,6 @@ from oracle.predictors.bisection.learner import Learner
 from oracle.predictors.bisection.newton import StochasticNewton
 from tests.experiments.bisection.streams import StreamKind, blocks, cone_probability, queries
 
-__all__ = ["DIMENSION", "LAW", "Outcome", "Profile", "learn", "play", "slope"]
-
 Profile = Literal["paper", "efficient"]
 
 DIMENSION: Final = 8

@@ -8,8 +8,6 @@ import numpy as np
 import scipy.special
 from numpy.typing import NDArray
 
-__all__ = ["KINDS", "StreamKind", "blocks", "cone_probability", "queries"]
-
 StreamKind = Literal["concentrated", "uniform"]
 KINDS: Final[tuple[StreamKind, ...]] = ("concentrated", "uniform")
 

@@ -1,4 +1,4 @@
-"""A cut of `python -m tests.experiments.bisection`: the rates, the bound, the conversion, the speed."""
+"""A cut of `python -m tests.experiments.bisection`: the rates, the bound, the conversion."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,7 @@ import pytest
 from oracle.mechanisms.noise.laws import named_law
 from oracle.mechanisms.thresholds.bits import BinaryThresholdOracle
 from oracle.predictors.bisection.newton import StochasticNewton
-from tests.experiments.bisection.plot import draw
 from tests.experiments.bisection.runs import DIMENSION, LAW, Outcome, learn, play, slope
-from tests.experiments.bisection.speed import queries_a_second
 from tests.experiments.bisection.streams import KINDS, blocks, cone_probability, queries
 
 
@@ -120,18 +118,3 @@ def test_a_learner_must_know_its_noise():
             total += float(np.abs(learn(learner, oracle, batch, generator) - batch @ database).sum())
         errors.append(total / 30_000)
     assert errors[0] < 0.7 * errors[1]
-
-
-def test_it_is_quick_enough():
-    """A hundred thousand queries a second at d = 10, in batches, on one core; CPU time, so that others do not count."""
-    assert queries_a_second("efficient", 10, batches=3) >= 1e5
-
-
-def test_the_plot_is_drawn(outcomes, tmp_path):
-    """The same runs give the same bytes, with every panel's title as text."""
-    some = [each for each in outcomes if each.directions == 4]
-    draw(some, tmp_path / "one.svg")
-    draw(some, tmp_path / "two.svg")
-    text = (tmp_path / "one.svg").read_text(encoding="utf-8")
-    assert text == (tmp_path / "two.svg").read_text(encoding="utf-8")
-    assert "uniform, d = 4" in text

@@ -13,8 +13,6 @@ import opendp.prelude as dp
 from tests.experiments.comparison.setting import Setting
 from tests.experiments.comparison.task import Bools, Task
 
-__all__ = ["BOXES_A_SIDE", "LEVEL", "best_box", "box_from_few", "quantile_box", "quantile_measurements", "wrong_rows"]
-
 dp.enable_features("contrib")
 
 LEVEL: Final = 0.01

@@ -14,8 +14,6 @@ from diffprivlib.utils import PrivacyLeakWarning  # type: ignore[import-untyped]
 from tests.experiments.comparison.setting import Setting
 from tests.experiments.comparison.task import Bools, Floats, Task
 
-__all__ = ["forest", "logistic", "naive_bayes"]
-
 _TREES, _DEPTH = 10, 10
 """Of the forest. The default depth of 5 errs more on the demo's data."""
 

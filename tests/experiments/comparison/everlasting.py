@@ -10,8 +10,6 @@ from oracle.predictors.rectangles import RectanglesTrainer
 from tests.experiments.comparison.setting import Setting
 from tests.experiments.comparison.task import Bools, Task
 
-__all__ = ["perpetua", "short_phases"]
-
 
 def perpetua(task: Task, epsilon: float) -> Setting:
     """Run the demo's model with the shares left to the planner, as an operator would."""

@@ -12,8 +12,6 @@ from tests.experiments.comparison.nonprivate import majority, tightest_box, tree
 from tests.experiments.comparison.setting import Setting
 from tests.experiments.comparison.task import Task
 
-__all__ = ["EPSILONS", "METHODS", "Method", "Outcome", "compare"]
-
 EPSILONS: Final = (0.5, 1.0, 1.5, 2.0, 4.0, 8.0)
 
 _ROWS: Final = "training rows"

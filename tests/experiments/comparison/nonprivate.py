@@ -6,8 +6,6 @@ from sklearn.tree import DecisionTreeClassifier  # type: ignore[import-untyped]
 from tests.experiments.comparison.setting import Setting
 from tests.experiments.comparison.task import Bools, Task
 
-__all__ = ["majority", "tightest_box", "tree"]
-
 _DEPTH = 4
 """Of the tree: two features need two splits each at most."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.typing import LineStyleType
 
-__all__ = ["draw"]
-
 _DARK: Final = "#222222"
 """Of the labels: some of the lines' colours are too light for text."""
 

@@ -9,8 +9,6 @@ from tests.experiments.comparison.boxes import BOXES_A_SIDE
 from tests.experiments.comparison.methods import EPSILONS, METHODS, Method, Outcome
 from tests.experiments.comparison.task import Task
 
-__all__ = ["advice", "markdown", "notes"]
-
 _RATE: Final = 10_000
 """Queries a second, for saying how long a number of rounds lasts."""
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from tests.experiments.comparison.task import Bools
 
-__all__ = ["Setting"]
-
 
 @dataclass(frozen=True, slots=True)
 class Setting:

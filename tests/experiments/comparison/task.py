@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from oracle.demo.data import prepare
 from oracle.demo.model import model
 
-__all__ = ["Bools", "Floats", "Side", "Task", "flight_sides", "flights"]
-
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 

@@ -14,8 +14,6 @@ from oracle.predictors.distribution.base import AT
 from oracle.predictors.kinds import new_trainer
 from tests.experiments.distributions.sets import Column
 
-__all__ = ["EPSILON", "QUESTIONS", "Seen", "planned", "run"]
-
 EPSILON: Final = 1.0
 QUESTIONS: Final = 1_000_000
 """That the error is promised for."""

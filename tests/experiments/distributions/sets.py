@@ -17,8 +17,6 @@ from oracle.planning.features import Feature
 from oracle.predictors.values import Values
 from tests.experiments.promises.sets import PACKAGES
 
-__all__ = ["SETS", "Column"]
-
 
 @dataclass(frozen=True)
 class Column:

@@ -14,8 +14,6 @@ from tests.support.plots import BLUE, GREY, STYLE, VERMILION, save
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw"]
-
 _COLORS: Final = (BLUE, VERMILION, "#009E73", "#CC79A7")
 _TENTH: Final = 0.1
 _POINTS: Final = 2.0

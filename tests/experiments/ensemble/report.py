@@ -8,8 +8,6 @@ from oracle.planning.ensemble.model import EnsemblePlan
 from tests.experiments.ensemble.runs import Phases
 from tests.experiments.ensemble.tasks import Task
 
-__all__ = ["markdown"]
-
 
 def markdown(task: Task, plan: EnsemblePlan, runs: Sequence[Phases]) -> str:
     """Return a table of runs of one plan: a line for each phase, the least and the most of the runs."""

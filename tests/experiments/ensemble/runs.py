@@ -16,8 +16,6 @@ from oracle.planning.ensemble.verification import verify_ensemble
 from oracle.predictors.ensemble.trainer import EnsembleTrainer
 from tests.experiments.ensemble.tasks import Task
 
-__all__ = ["Phases", "Setting", "cut", "planned", "play"]
-
 _BATCH: Final = 16_384
 """Queries that are answered together."""
 

@@ -18,8 +18,6 @@ from oracle.planning.ensemble.model import Class
 from oracle.planning.features import Feature
 from tests.experiments.promises.sets import PACKAGES, split
 
-__all__ = ["TASKS", "Task", "census_table"]
-
 _LATE: Final = 15.0
 """Minutes."""
 

@@ -5,8 +5,6 @@ from typing import Final
 
 from tests.experiments.growth.run import Figures
 
-__all__ = ["broken", "table"]
-
 _FLAT: Final = 0.05
 """Part of the first mark's memory that later ones may differ by."""
 

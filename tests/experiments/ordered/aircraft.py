@@ -23,8 +23,6 @@ from oracle.planning.model_file import parse_model
 from oracle.planning.planner import plan_model
 from oracle.predictors.kinds import new_trainer
 
-__all__ = ["Figures", "aircraft", "run"]
-
 _SECRET: Final = bytes(range(32))
 """A seed, so that the figures can be had again. (A state with a known key protects nobody.)"""
 

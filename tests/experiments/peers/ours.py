@@ -23,8 +23,6 @@ from oracle.predictors.ensemble.teachers import fit_teachers
 from oracle.predictors.kinds import new_trainer
 from tests.experiments.peers.sets import Task
 
-__all__ = ["LEARNERS", "Asked", "box", "classical", "ensemble", "stump"]
-
 LEARNERS: Final[dict[str, dict[str, Any]]] = {
     "tree": {"learner": "sklearn.tree.DecisionTreeClassifier", "parameters": {"max_depth": 2}},
     "logistic": {

@@ -8,8 +8,6 @@ from typing import Final
 from tests.experiments.peers.report import BEGIN, END, short_table, table
 from tests.experiments.peers.run import read, run
 
-__all__ = ["compare_real"]
-
 _PAGE: Final = Path("docs/evidence.md")
 
 

@@ -12,8 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfc
 
-__all__ = ["Spent", "answer", "losses"]
-
 ORDERS: Final = np.concatenate([np.arange(1.5, 10.0, 0.5), np.geomspace(10.0, 2_000.0, 80)])
 """Renyi orders; the best of them is told."""
 

@@ -18,8 +18,6 @@ from sklearn.tree import DecisionTreeClassifier  # type: ignore[import-untyped]
 
 from tests.experiments.peers.sets import Task
 
-__all__ = ["OPEN", "PRIVATE", "majority", "open_error", "private_error", "student_error"]
-
 _TREES: Final = 10
 _TOLERANCE: Final = 1e-3
 """Of the solver; the default of 1e-4 takes longer and errs alike."""

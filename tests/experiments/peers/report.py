@@ -6,8 +6,6 @@ from typing import Final, NamedTuple
 
 from tests.experiments.peers.run import EPSILONS, Found
 
-__all__ = ["BEGIN", "END", "short_table", "table"]
-
 BEGIN: Final = "<!-- from here `make compare` -->\n"
 END: Final = "<!-- to here `make compare` -->\n"
 

@@ -9,8 +9,6 @@ import msgspec
 from tests.experiments.peers import ours, pate, released
 from tests.experiments.peers.sets import SETS, Task
 
-__all__ = ["EPSILONS", "Found", "read", "run"]
-
 EPSILONS: Final = (1.0, 2.0, 4.0)
 
 _NEVER: Final = 0.0

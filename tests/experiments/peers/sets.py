@@ -16,10 +16,8 @@ from numpy.typing import NDArray
 
 from oracle.codec.arrow.rows import read_feature
 from oracle.planning.features import Feature
-from tests.experiments.delays.data import FEATURES, delays
+from tests.experiments.promises.delays import FEATURES, delays
 from tests.experiments.promises.sets import PACKAGES, split
-
-__all__ = ["SETS", "Task", "task_of"]
 
 _PRICE: Final = 2_401
 """Dollars: the median price of a diamond, as the package's documentation has it."""

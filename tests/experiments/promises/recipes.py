@@ -10,11 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.experiments.delays.data import FEATURES
 from tests.experiments.promises import sets
+from tests.experiments.promises.delays import FEATURES
 from tests.experiments.promises.sets import Rows
-
-__all__ = ["RECIPES", "Recipe"]
 
 
 @dataclass(frozen=True, slots=True)

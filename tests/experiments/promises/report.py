@@ -9,8 +9,6 @@ from typing import Final
 from oracle.evaluation.report import Report
 from tests.experiments.promises.run import Outcome
 
-__all__ = ["BEGIN", "END", "PAGE", "put_into", "table"]
-
 PAGE: Final = Path("docs/evidence.md")
 BEGIN: Final = "<!-- from here `make promises` -->\n"
 END: Final = "<!-- to here `make promises` -->\n"

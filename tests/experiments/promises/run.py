@@ -13,8 +13,6 @@ from oracle.evaluation.report import Report
 from tests.experiments.promises.recipes import Recipe
 from tests.support.folders import command, environment
 
-__all__ = ["Outcome", "evaluate_all"]
-
 ROUNDS: Final = 3_000_000
 """Queries of an everlasting predictor, drawn from the test rows: for most plans into their third phase."""
 

@@ -14,25 +14,7 @@ import pandas as pd
 from sklearn.datasets import load_breast_cancer  # type: ignore[import-untyped] # it has no types
 
 from tests.experiments.comparison.task import flights
-from tests.experiments.delays.data import FEATURES, delays
-
-__all__ = [
-    "PACKAGES",
-    "Rows",
-    "adult",
-    "cancer",
-    "census",
-    "compas",
-    "credit",
-    "diamonds",
-    "fertility",
-    "german",
-    "late",
-    "rodents",
-    "split",
-    "storms",
-    "take_off",
-]
+from tests.experiments.promises.delays import FEATURES, delays
 
 PACKAGES: Final = Path("build/promises/packages")
 _TESTED: Final = 5

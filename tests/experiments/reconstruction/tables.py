@@ -12,8 +12,6 @@ from typer.testing import CliRunner
 from oracle.cli.main import app
 from tests.experiments.promises.sets import PACKAGES
 
-__all__ = ["CASES", "Case", "lines_of", "run"]
-
 _LATE: Final = 15.0
 _SEED: Final = "20132013" * 4
 

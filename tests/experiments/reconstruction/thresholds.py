@@ -19,8 +19,6 @@ from oracle.audit.reconstruction.people import alone
 from oracle.audit.reconstruction.releases import Table, Terms, equations_of, release
 from tests.support.plots import BLUE, GREY, STYLE, VERMILION, save
 
-__all__ = ["Ceiling", "Threshold", "ceilings", "draw", "thresholds"]
-
 _PER_ROW: Final = 5
 _DELTA: Final = 1e-6
 _MISS: Final = 1e-3

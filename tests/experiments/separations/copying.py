@@ -36,8 +36,6 @@ from tests.experiments.separations.ours import (
 )
 from tests.experiments.separations.vectors import Correlated, attack, is_right, respond, response_epsilon
 
-__all__ = ["Copied", "Medians", "Own", "Step", "Told", "Vectors", "copied", "medians", "vectors"]
-
 _RARE: Final = 1e-3
 _FEW: Final = 60
 """Rows: too few for any pure epsilon of 1."""

@@ -8,17 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-__all__ = [
-    "Search",
-    "hard_rows",
-    "laplace_rows",
-    "laplace_shares",
-    "median",
-    "median_fails",
-    "packing_epsilon",
-    "rows_needed",
-]
-
 Rows = NDArray[np.int64]
 _MISS: Final = 1e-3
 

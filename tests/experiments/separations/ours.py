@@ -23,22 +23,6 @@ from oracle.planning.statistics.tight import plan_sparse_vector, plan_statistics
 from oracle.predictors.base import Predictor
 from oracle.predictors.kinds import new_trainer
 
-__all__ = [
-    "DELTA",
-    "KINDS",
-    "Kind",
-    "Shares",
-    "TablePlan",
-    "ask",
-    "copies",
-    "middle",
-    "ordered",
-    "planned",
-    "prefixes",
-    "shares",
-    "trained",
-]
-
 Floats = NDArray[np.float64]
 Kind = Literal["statistics", "sparse-vector"]
 TablePlan = StatisticsPlan | SparseVectorPlan

@@ -19,8 +19,6 @@ from tests.support.plots import BLUE, GREY, STYLE, VERMILION, save
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_medians", "draw_prefix", "draw_vectors"]
-
 Floats = np.typing.NDArray[np.float64]
 _LOOKS: Final = {
     "Gaussian noise": (VERMILION, "^", "--"),

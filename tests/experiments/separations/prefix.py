@@ -13,22 +13,6 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Asked",
-    "Batch",
-    "Offline",
-    "blr",
-    "blr_rows",
-    "hard_questions",
-    "longest_prefix",
-    "mwem",
-    "prefix_shares",
-    "questions_allowed",
-    "separated",
-    "tell_once",
-    "trace_sums",
-]
-
 Floats = NDArray[np.float64]
 Signs = NDArray[np.int8]
 _CHUNK: Final = 50_000

@@ -8,8 +8,6 @@ from tests.experiments.separations.prefix import Asked, Offline
 from tests.experiments.separations.tracing import Game, Online, Toy, Traced
 from tests.experiments.separations.vectors import answers_needed, response_epsilon
 
-__all__ = ["first_lines", "median_lines", "prefix_lines", "stop_lines", "vector_lines"]
-
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     lines = [heads, ["---"] + ["---:"] * (len(heads) - 1), *rows]

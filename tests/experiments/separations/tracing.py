@@ -28,21 +28,6 @@ from tests.experiments.separations.prefix import (
     trace_sums,
 )
 
-__all__ = [
-    "ONLINE",
-    "Game",
-    "Guessed",
-    "Online",
-    "Toy",
-    "Traced",
-    "answerer",
-    "games",
-    "offline",
-    "online",
-    "stops",
-    "toys",
-]
-
 Floats = NDArray[np.float64]
 Answerer = Callable[[Floats, np.random.Generator], Floats]
 """From the means of columns, in signs, to answers."""

@@ -11,8 +11,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Conversation", "Correlated", "answers_needed", "attack", "is_right", "respond", "response_epsilon"]
-
 Signs = NDArray[np.int8]
 
 

@@ -8,8 +8,6 @@ import opendp.prelude as dp
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-__all__ = ["crossover", "expected_largest", "expected_mean", "noise", "opendp_scale"]
-
 
 def _gaussian(scale: float) -> dp.Measurement:
     with warnings.catch_warnings():

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from tests.experiments.statistics.mwem import Cube, within
 
-__all__ = ["Histogram"]
-
 Masks = Sequence[NDArray[np.bool_]]
 
 

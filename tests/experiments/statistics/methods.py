@@ -24,8 +24,6 @@ from tests.experiments.statistics.tables import Table
 from tests.experiments.statistics.turbo import FORMS, Served, Turbo, serve
 from tests.support.folders import environment
 
-__all__ = ["PEERS", "Outcome", "aim", "counts", "mwem_of", "one_way", "ours", "turbo_of", "uniform"]
-
 PEERS: Final = Path("build/statistics/peers/bin/python")
 """Has what `requirements.txt` says; `make statistics` puts it there."""
 

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from tests.experiments.statistics.questions import Questions, counted, shares
 from tests.experiments.statistics.tables import Table
 
-__all__ = ["Cube", "mwem", "within"]
-
 
 def mwem(table: Table, questions: Questions, rho: float, rounds: int, seed: int) -> NDArray[np.float64]:
     """Return the answers.

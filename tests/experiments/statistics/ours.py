@@ -13,8 +13,6 @@ from oracle.predictors.statistics.trainer import StatisticsTrainer
 from tests.experiments.statistics.questions import Questions
 from tests.experiments.statistics.tables import Table
 
-__all__ = ["ALPHA", "DELTA", "EPSILON", "PAID", "Answered", "answered", "planned"]
-
 EPSILON, DELTA, ALPHA, PAID = 1.0, 1e-6, 0.02, 200
 _BATCH = 4096
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from oracle.planning.attributes import Attribute, Layout
 from tests.experiments.statistics.tables import Table
 
-__all__ = ["Marginal", "Questions", "counted", "draw", "shares"]
-
 Marginal = Callable[[tuple[int, ...]], NDArray[np.float64]]
 """From attributes to the shares of their cells: float64 of the attributes' shape."""
 

@@ -8,8 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-__all__ = ["Spent", "laplace", "pure"]
-
 _ORDERS: Final = 1.0 + np.geomspace(0.05, 1e6, 1000)
 """Of the divergence. Turbo has 21 of them, up to 10,000; more cost it nothing."""
 

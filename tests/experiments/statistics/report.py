@@ -10,8 +10,6 @@ from tests.experiments.statistics.counts import crossover, expected_largest, exp
 from tests.experiments.statistics.methods import Outcome
 from tests.experiments.statistics.tables import Table
 
-__all__ = ["BEGIN", "END", "crossings", "markdown"]
-
 BEGIN: Final = "<!-- from here `make statistics` -->\n"
 END: Final = "<!-- to here `make statistics` -->\n"
 

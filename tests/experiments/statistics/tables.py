@@ -15,8 +15,6 @@ from oracle.planning.attributes import Attribute, Layout
 from tests.experiments.analyst import table as analyst
 from tests.experiments.promises.sets import PACKAGES
 
-__all__ = ["TABLES", "Table", "census", "flights"]
-
 
 @dataclass(frozen=True)
 class Table:

@@ -24,8 +24,6 @@ from tests.experiments.statistics.questions import Questions, counted, shares
 from tests.experiments.statistics.renyi import Spent
 from tests.experiments.statistics.tables import Table
 
-__all__ = ["CHEAPEST", "FORMS", "Constants", "Served", "Turbo", "serve"]
-
 _BETA: Final = 1e-3
 """Chance that one answer errs by more than alpha."""
 

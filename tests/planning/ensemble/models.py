@@ -5,8 +5,6 @@ from typing import Any
 from oracle.planning.ensemble.model import EnsembleModel
 from oracle.planning.model_file import parse_model
 
-__all__ = ["ensemble_model"]
-
 
 def ensemble_model(**settings: Any) -> EnsembleModel:
     """Return the model of a file with these settings."""

@@ -16,9 +16,7 @@ from oracle.planning.distribution.model import DistributionPlan, domain_of
 from oracle.planning.features import Feature
 from oracle.predictors.values import Values
 from tests.predictors.distribution.values import Told, ask, at, draw_values, quantiles
-from tests.predictors.statistics.suites import train_table
-
-__all__ = ["ADVERSARIES", "DATA", "Found", "Rows", "play"]
+from tests.predictors.suite import train
 
 Floats = NDArray[np.float64]
 Draws = np.random.Generator
@@ -59,7 +57,7 @@ class Rows:
 
     def __init__(self, plan: DistributionPlan, rows: Floats, secret: bytes) -> None:
         self.plan, self._values = plan, Values(plan.features)
-        self.predictor = train_table(plan, rows, np.ones(len(rows), dtype=np.bool_), secret)
+        self.predictor = train(plan, rows, np.ones(len(rows), dtype=np.bool_), secret)
         self.keys = np.sort(self._key_of(rows))
         self.rows = rows[np.argsort(self._key_of(rows), kind="stable")]
         self.domain = domain_of(plan.feature)

@@ -22,14 +22,14 @@ from oracle.predictors.phased import Segment
 from oracle.predictors.values import Values
 from tests.predictors.distribution.values import FEATURES, any_questions, ask, at, draw_values, quantiles
 from tests.predictors.plans import tiny_distribution_plan
-from tests.predictors.statistics.suites import train_table
+from tests.predictors.suite import train
 
 _DATES = tiny_distribution_plan(of=FEATURES["date"])
 
 
 def _trained(plan: DistributionPlan, seed: int) -> Distribution:
     rows = draw_values(plan.feature, plan.declared, np.random.default_rng(seed))
-    predictor = train_table(plan, rows, np.ones(len(rows), dtype=np.bool_), bytes([seed]) * 32)
+    predictor = train(plan, rows, np.ones(len(rows), dtype=np.bool_), bytes([seed]) * 32)
     assert isinstance(predictor, Distribution)
     return predictor
 

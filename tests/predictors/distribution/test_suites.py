@@ -7,8 +7,8 @@ from oracle.planning.distribution.model import DistributionPlan
 from oracle.predictors.base import NO_LABEL
 from tests.predictors.distribution.values import FEATURES, any_questions, ask, at, draw_values, drawn_questions
 from tests.predictors.plans import tiny_distribution_plan
-from tests.predictors.statistics.suites import QuestionSuite, train_table
-from tests.predictors.suite import Calls, Features, Present, Run
+from tests.predictors.statistics.suites import QuestionSuite
+from tests.predictors.suite import Calls, Features, Present, Run, train
 
 _ROUNDS = 400
 
@@ -54,7 +54,7 @@ class DistributionSuite(QuestionSuite):
         for secret in range(20):
             made, told = [], []
             for left in (there, fewer):
-                predictor, calls_of = train_table(plan, rows, left, bytes([secret] * 32)), []
+                predictor, calls_of = train(plan, rows, left, bytes([secret] * 32)), []
                 for row in features:
                     with Calls() as calls:
                         answer = ask(predictor, row[None])

@@ -10,8 +10,6 @@ from oracle.planning.distribution.model import DistributionPlan, domain_of
 from oracle.planning.features import Feature
 from oracle.predictors.base import Predictor
 
-__all__ = ["FEATURES", "Told", "any_questions", "ask", "at", "draw_values", "drawn_questions", "quantiles"]
-
 Floats = NDArray[np.float64]
 
 FEATURES: Final = {

@@ -8,8 +8,6 @@ import numpy as np
 from oracle.planning.ensemble.model import MISSING, Class, Parameter, Transformer
 from oracle.planning.features import Feature
 
-__all__ = ["LETTERS", "TREE", "Setting", "some_rows"]
-
 TREE = "sklearn.tree.DecisionTreeClassifier"
 LETTERS = ("a", "b", "c")
 

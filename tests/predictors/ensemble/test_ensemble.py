@@ -45,12 +45,6 @@ class EnsembleSuite(PredictorSuite):
         assert isinstance(plan, EnsemblePlan)
         return train(plan, secret, seed)
 
-    def restore(self, state: StateArrays) -> Ensemble:
-        """Return a new predictor over an exported state."""
-        plan = self.plan()
-        assert isinstance(plan, EnsemblePlan)
-        return Ensemble.restore(plan, state)
-
     def stream(self, rounds: int, seed: int = 1) -> tuple[Features, Present]:
         """Return uniform rows, some on a grid, with a tenth of the rounds absent."""
         generator = np.random.default_rng(seed)

@@ -1,25 +1,15 @@
 """The suite over plans of public questions, and of those about a table."""
 
 from abc import abstractmethod
+from typing import Any
 
 import numpy as np
 
 from oracle.accounting.ledger import AnswerPaid
 from oracle.planning.questions import QuestionPlan
 from oracle.planning.statistics.model import TablePlan
-from oracle.predictors.base import Predictor, StateArrays
-from oracle.predictors.kinds import new_trainer, restore_predictor
-from tests.predictors.suite import SECRET, Calls, Features, PredictorSuite, Present, answer_in_batches
+from tests.predictors.suite import SECRET, Calls, Features, PredictorSuite, Present, answer_in_batches, train
 from tests.predictors.tables import any_questions, drawn_questions, random_rows
-
-__all__ = ["QuestionSuite", "TableSuite", "train_table"]
-
-
-def train_table(plan: QuestionPlan, rows: Features, there: Present, secret: bytes = SECRET) -> Predictor:
-    """Return a predictor of rows, some of which may be blanked."""
-    trainer = new_trainer(plan, secret)
-    trainer.add(rows, there)
-    return trainer.finish()
 
 
 class QuestionSuite(PredictorSuite):
@@ -33,14 +23,10 @@ class QuestionSuite(PredictorSuite):
     def rows(self, seed: int) -> Features:
         """Return as many rows as the plan declares."""
 
-    def train(self, secret: bytes = SECRET, seed: int = 1) -> Predictor:
+    def train(self, secret: bytes = SECRET, seed: int = 1) -> Any:
         """Return a predictor of some rows."""
         rows = self.rows(seed)
-        return train_table(self.plan(), rows, np.ones(len(rows), dtype=np.bool_), secret)
-
-    def restore(self, state: StateArrays) -> Predictor:
-        """Return a new predictor over an exported state."""
-        return restore_predictor(self.plan(), state)
+        return train(self.plan(), rows, np.ones(len(rows), dtype=np.bool_), secret)
 
     def test_work_does_not_depend_on_labels(self):
         """Questions are not protected, but the rows are: calls tell nothing of them before the first paid answer."""
@@ -55,7 +41,7 @@ class QuestionSuite(PredictorSuite):
             free = min(self._free(left, key) for left in (there, fewer))
             works = []
             for left in (there, fewer):
-                predictor = train_table(self.plan(), rows, left, key)
+                predictor = train(self.plan(), rows, left, key)
                 with Calls() as calls:
                     predictor.answer(features[:free], present[:free])
                 works.append(calls.made)
@@ -65,7 +51,7 @@ class QuestionSuite(PredictorSuite):
 
     def _free(self, there: Present, secret: bytes) -> int:
         """Return how many rounds come before the first paid answer."""
-        predictor = train_table(self.plan(), self.rows(1), there, secret)
+        predictor = train(self.plan(), self.rows(1), there, secret)
         answers = predictor.answer(*self.stream(100))
         return min((event.round for event in answers.events if isinstance(event, AnswerPaid)), default=100)
 

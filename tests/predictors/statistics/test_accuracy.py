@@ -15,7 +15,7 @@ from oracle.predictors.statistics.hypothesis import Hypothesis
 from oracle.predictors.statistics.predictor import Statistics
 from oracle.predictors.statistics.sums import Rows
 from tests.predictors.plans import tiny_sparse_plan, tiny_statistics_plan
-from tests.predictors.statistics.suites import train_table
+from tests.predictors.suite import train
 from tests.predictors.tables import any_questions, random_rows
 
 _ASKED = 120
@@ -43,7 +43,7 @@ class _Table:
         self._plan, self._shape = plan, plan.layout.shape
         self._cells = np.ravel_multi_index(tuple(rows.astype(np.int64).T), self._shape)
         self._rows = Rows(self._shape, self._cells)
-        self.predictor = train_table(plan, rows, there, bytes([seed]) * 32)
+        self.predictor = train(plan, rows, there, bytes([seed]) * 32)
         self.share = np.bincount(self._cells, minlength=plan.layout.size) / plan.declared
 
     def shares(self, questions: np.ndarray) -> np.ndarray:
@@ -96,6 +96,7 @@ def test_nobody_finds_a_larger_error(name, seed):
         assert now <= before + 1e-9 or not plan.complete  # fitted to noisy marginals again, it may rise
         if answers.paid[0] > paid and plan.complete:
             assert now <= before - 2.0 * plan.gap**2 * (1.0 - 1e-6)
+        assert table.predictor.moved <= first - now + 1e-9 or not plan.complete
         before, paid = now, int(answers.paid[0])
         assert _hold(table, plan)
     assert paid <= plan.paid

@@ -1,21 +1,13 @@
 """PRIVACY.md, Theorem 24 and Theorem 25: what moves of the hypothesis take off its divergence from the rows."""
 
 import math
-from collections.abc import Iterator
-from itertools import product
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oracle.planning.model_file import parse_model
-from oracle.planning.planner import plan_sufficient
-from oracle.planning.statistics.model import StatisticsPlan
-from oracle.predictors.kinds import new_trainer
 from oracle.predictors.statistics.hypothesis import Hypothesis
-from oracle.predictors.statistics.predictor import Statistics
 
 SHAPE = (4, 3, 5)
 ROUNDING = math.prod(SHAPE) * 2.0**-52 + 2.0**-50
@@ -99,83 +91,3 @@ def test_an_update_of_the_lecture_takes_off_15_32nds(seed: int, sparse: float, g
     assert before - divergence(data, hypothesis) >= 15.0 / 32.0 * gap**2 - ROUNDING
     other.weigh(masks, beyond, within)
     assert divergence(data, other) > before
-
-
-ATTRIBUTES: list[dict[str, Any]] = [
-    {"name": "a", "categories": ["u", "v", "w"]},
-    {"name": "b", "bounds": [0.0, 4.0], "bins": 4},
-]
-CELLS = (5, 5)
-
-
-def plan_of(alpha: float) -> StatisticsPlan:
-    """Return the plan of a table with 12 declared cells, in as few rows as possible."""
-    model: dict[str, Any] = {
-        "name": "s",
-        "predictor": "statistics",
-        "epsilon": 2.0,
-        "delta": 1e-6,
-        "alpha": alpha,
-        "beta": 1e-3,
-        "examples": 1,
-        "rounds": 1000,
-        "attributes": ATTRIBUTES,
-    }
-    plan = plan_sufficient(parse_model({"model": model}))
-    assert isinstance(plan, StatisticsPlan)
-    return plan
-
-
-def trained(plan: StatisticsPlan, cells: np.ndarray, seed: int) -> Statistics:
-    """Return the predictor of rows in these cells."""
-    trainer = new_trainer(plan, np.random.default_rng(seed).bytes(32))
-    trainer.add(np.column_stack(np.unravel_index(cells, CELLS)).astype(np.float64), np.ones(len(cells), dtype=np.bool_))
-    predictor = trainer.finish()
-    assert isinstance(predictor, Statistics)
-    return predictor
-
-
-def everything() -> Iterator[list[np.ndarray]]:
-    """Yield all products of sets of cells that are neither empty nor everything."""
-    for first, second in product(range(1, 32), repeat=2):
-        if first & second != 31:
-            yield [np.array([bool(bits >> cell & 1) for cell in range(5)]) for bits in (first, second)]
-
-
-@pytest.mark.parametrize(
-    ("alpha", "kind", "seed"), [(0.2, "one cell", 1), (0.2, "two cells", 2), (0.2, "four cells", 3)]
-)
-def test_an_adversary_who_knows_the_rows_finds_nothing(alpha: float, kind: str, seed: int) -> None:
-    """Asked what errs most: each paid answer takes 2 gamma^2 off, the odometer keeps its bound, K is never reached."""
-    plan = plan_of(alpha)
-    generator = np.random.default_rng(seed)
-    declared = np.array([5 * a + b for a in range(3) for b in range(4)])
-    chosen = {
-        "one cell": declared[:1],
-        "two cells": declared[[0, 7]],
-        "four cells": declared[[2, 2, 2, 2, 6, 6, 9, 11]],
-    }[kind]
-    cells = generator.choice(chosen, plan.declared)
-    data = np.bincount(cells, minlength=25).reshape(CELLS) / plan.declared
-    predictor = trained(plan, cells, seed)
-    questions = list(everything())
-    truth = np.array([data[np.ix_(*map(np.flatnonzero, masks))].sum() for masks in questions])
-    first = last = divergence(data, predictor._public.hypothesis)
-    paid, present = 0, np.ones(1, dtype=np.bool_)
-    for _ in range(300):
-        found = predictor.hypothesis()
-        expected = np.array([found[np.ix_(*map(np.flatnonzero, masks))].sum() for masks in questions])
-        worst = int(np.abs(expected - truth).argmax())
-        answers = predictor.answer(plan.layout.row(questions[worst])[None], present)
-        assert answers.values is not None
-        assert answers.paid is not None
-        assert abs(float(answers.values[0]) - truth[worst]) <= alpha
-        now = divergence(data, predictor._public.hypothesis)
-        if answers.paid[0] > paid:
-            paid = int(answers.paid[0])
-            assert last - now > 2.0 * plan.gap**2 - 64.0 * ROUNDING
-        assert now <= last + 64.0 * ROUNDING
-        last = now
-        assert predictor.moved <= first - now + 64.0 * (paid + 1) * ROUNDING
-    assert 0 < paid < plan.paid
-    assert plan.complete

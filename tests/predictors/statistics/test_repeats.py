@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from oracle.predictors.statistics import repeats
 from oracle.predictors.statistics.repeats import Kept, Repeats
 from tests.predictors.plans import tiny_statistics_plan
-from tests.predictors.statistics.suites import train_table
+from tests.predictors.suite import train
 from tests.predictors.tables import any_questions, random_rows
 
 _FEW = 64
@@ -59,8 +59,8 @@ def test_batches_make_no_difference():
     generator = np.random.default_rng(5)
     rows = any_questions(plan, 100, generator)[generator.integers(0, 100, 500)]
     there = np.ones(len(rows), dtype=np.bool_)
-    whole = train_table(plan, *random_rows(plan, 1), bytes(32)).answer(rows, there)
-    single = train_table(plan, *random_rows(plan, 1), bytes(32))
+    whole = train(plan, *random_rows(plan, 1), bytes(32)).answer(rows, there)
+    single = train(plan, *random_rows(plan, 1), bytes(32))
     parts = [single.answer(rows[row : row + 1], there[:1]) for row in range(len(rows))]
     assert whole.values is not None
     assert whole.paid is not None

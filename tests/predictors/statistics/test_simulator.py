@@ -14,7 +14,7 @@ from oracle.predictors.statistics import hypothesis, public, released, repeats, 
 from oracle.runtime.shard import Shard
 from oracle.state.format import Snapshot
 from tests.predictors.plans import tiny_sparse_plan, tiny_statistics_plan
-from tests.predictors.statistics.suites import train_table
+from tests.predictors.suite import train
 from tests.predictors.tables import drawn_messages, random_rows
 from tests.support.shards import deliveries_of, process_in_batches
 
@@ -29,7 +29,7 @@ _PLANS = {
 
 
 def _shard(plan: TablePlan, rows: int, secret: bytes) -> Shard:
-    predictor = train_table(plan, *random_rows(plan, rows), secret)
+    predictor = train(plan, *random_rows(plan, rows), secret)
     return Shard(plan, Snapshot.first(plan.digest, predictor.export()))
 
 

@@ -84,11 +84,11 @@ class TestSparseVector(TableSuite):
 _THREADS = """
 import hashlib
 import numpy as np
-from tests.predictors.statistics.suites import train_table
+from tests.predictors.suite import train
 from tests.predictors.plans import tiny_statistics_plan
 from tests.predictors.tables import any_questions, random_rows
 plan = tiny_statistics_plan(4000, paid=None, margins=(200, 260))
-predictor = train_table(plan, *random_rows(plan, 7))
+predictor = train(plan, *random_rows(plan, 7))
 answers = predictor.answer(any_questions(plan, 3000, np.random.default_rng(1)), np.ones(3000, dtype=np.bool_))
 state = predictor.export()
 print(hashlib.sha256(answers.values.tobytes() + b"".join(state[name].tobytes() for name in sorted(state))).hexdigest())

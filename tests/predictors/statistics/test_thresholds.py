@@ -9,7 +9,7 @@ from oracle.predictors.base import Answers
 from oracle.predictors.statistics import repeats
 from oracle.predictors.statistics.sparse import SparseVector
 from tests.predictors.plans import tiny_sparse_plan
-from tests.predictors.statistics.suites import train_table
+from tests.predictors.suite import train
 from tests.predictors.tables import any_questions, random_rows
 
 _HIGHEST = 0.9
@@ -20,7 +20,7 @@ def _plan(paid: int = 20) -> SparseVectorPlan:
 
 
 def _trained(plan: SparseVectorPlan, secret: int = 0) -> SparseVector:
-    predictor = train_table(plan, *random_rows(plan, 1), bytes([secret]) * 32)
+    predictor = train(plan, *random_rows(plan, 1), bytes([secret]) * 32)
     assert isinstance(predictor, SparseVector)
     return predictor
 

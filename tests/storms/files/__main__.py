@@ -16,8 +16,6 @@ from tests.storms.files import disks, inits, kills, setbacks
 from tests.storms.files.arena import Arena, Grounds, Row
 from tests.storms.files.processes import Launcher, Violation
 
-__all__ = ["SCENARIOS", "main"]
-
 Scenario = Callable[[Arena, int], Row | None]
 
 SCENARIOS: Final[dict[str, tuple[float, Scenario]]] = {

@@ -14,8 +14,6 @@ from tests.storms.files.ground import SNAPSHOT_ROUNDS, Ground, Kind, Workspace
 from tests.storms.files.processes import Launcher, Running, Violation
 from tests.support.folders import long_plan
 
-__all__ = ["Arena", "Grounds", "Row", "expect_clear_stop", "timed"]
-
 _STOPS = (2, 3, 4)
 
 

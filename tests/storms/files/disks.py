@@ -13,8 +13,6 @@ from tests.storms.files.arena import Arena, Row, expect_clear_stop, timed
 from tests.storms.files.ground import Ground, Workspace
 from tests.storms.files.processes import Running, Violation
 
-__all__ = ["full_disk", "quota"]
-
 _PAGE = 4096
 _FULL = 4
 What = Literal["everything", "state", "ledger"]

@@ -18,8 +18,6 @@ from tests.storms.files.processes import Launcher, Violation
 from tests.support.folders import make_state, write_config, write_log, write_parquet
 from tests.support.shards import bodies, first_snapshot, process
 
-__all__ = ["Ground", "Kind", "Workspace"]
-
 Kind = Literal["jsonl", "parquet", "arrow"]
 
 BATCH_ROWS = 8

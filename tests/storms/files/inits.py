@@ -11,8 +11,6 @@ from tests.storms.files.arena import Arena, Row, expect_clear_stop, timed
 from tests.storms.files.processes import Running, Violation
 from tests.support.folders import write_config
 
-__all__ = ["in_init"]
-
 _EXAMPLES = 6_000
 _QUERIES = 500
 _KILLED = -int(signal.SIGKILL)

@@ -13,8 +13,6 @@ from tests.storms.files.arena import Arena, Row, timed
 from tests.storms.files.ground import Ground, Kind, Workspace
 from tests.storms.files.processes import Running, Violation
 
-__all__ = ["at_phase_ends", "at_random", "at_system_calls", "in_snapshots", "with_signals"]
-
 _KILLED = -int(signal.SIGKILL)
 _CHAIN = 40
 """About how many kills one run sees before it is at its end."""

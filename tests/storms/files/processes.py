@@ -15,8 +15,6 @@ from typing import Self
 from tests.support.folders import environment
 from tests.support.waiting import TIMEOUT
 
-__all__ = ["Launcher", "Running", "Violation"]
-
 _POLL = 0.0002
 
 
@@ -88,11 +86,6 @@ class Running:
             file.seek(self._said)
             return file.read().decode(errors="replace")
         return ""
-
-    def last_line(self) -> str:
-        """Return the line with which `perpetua` ended."""
-        lines = [line for line in self.errors().splitlines() if line.startswith("perpetua: ")]
-        return lines[-1] if lines else ""
 
 
 class Launcher:

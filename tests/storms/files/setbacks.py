@@ -12,8 +12,6 @@ from tests.storms.files.arena import Arena, Row, expect_clear_stop, timed
 from tests.storms.files.ground import Ground, Kind, Workspace
 from tests.storms.files.processes import Violation
 
-__all__ = ["sink_set_back", "state_set_back"]
-
 
 @dataclass(frozen=True)
 class _Copy:

@@ -8,6 +8,13 @@ from tests.storms.files.__main__ import main
 _QUICK = ("jsonl", "phase-ends", "snapshots", "calls-parquet", "disk", "state-back", "sink-back")
 
 
+def test_a_few_kills_do_not_show(capsys):
+    """Of a daemon over a file: identical output."""
+    assert main(["--kills=20", "--messages=300", "--only=jsonl", "--predictor=rectangles"]) == 0, (
+        capsys.readouterr().out
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("predictor", KINDS)
 def test_no_kill_shows(capsys, predictor):

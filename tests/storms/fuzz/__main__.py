@@ -12,8 +12,6 @@ from oracle.cli.progress import Progress
 from tests.storms.fuzz import codecs, readers
 from tests.storms.fuzz.workers import Counts, Job, run_jobs
 
-__all__ = ["main"]
-
 _CODECS: Final = ("codecs", "missing", "questions", "distributions", "arrow")
 _OTHERS: Final = 10  # the snapshot reader gets as many tries as there are messages; other readers a tenth
 

@@ -22,8 +22,6 @@ from tests.storms.fuzz.verdicts import BrokenPromiseError
 from tests.support.arrow_types import any_array, any_type
 from tests.support.flatbuffers import END, Table, Vector, batch, field, schema
 
-__all__ = ["fuzz_arrow", "replies_of", "same_alone"]
-
 _POOL: Final = 30
 _FAMILY: Final = 3
 _RUN: Final = 12

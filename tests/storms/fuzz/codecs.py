@@ -30,8 +30,6 @@ from tests.storms.fuzz.verdicts import BrokenPromiseError, Verdict, expect, judg
 from tests.support.shards import new_shard, process, same_state, state_of
 from tests.support.tables import made_up_shard
 
-__all__ = ["RUN", "fuzz_codecs", "fuzz_distributions", "fuzz_missing", "fuzz_questions"]
-
 RUN = 1_000
 """Messages of one run; each starts with a fresh state."""
 

@@ -19,8 +19,6 @@ from tests.storms.fuzz.verdicts import Verdict, asker, expect, read, small
 from tests.support.distributions import distribution_plan
 from tests.support.tables import code_of
 
-__all__ = ["distribution_plans", "judge_place", "place"]
-
 _ODD: Final = (
     "null", "true", '"0.5"', "{}", "[[1]]", "[]", "[null]", "[1,true]", "1e999", "[1e999]", "[1,NaN]", '"\\ud800"',
     "-0.0", "[-0.0,0]", "9" * 400, "[" * 70 + "]" * 70, '["2013-01-01"]', '["a","A320"]', "12.345", "0.1e1",

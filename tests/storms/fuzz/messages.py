@@ -15,8 +15,6 @@ from tests.storms.fuzz.mutate import mutated
 from tests.storms.fuzz.ordered import arrow_column, json_value
 from tests.support.arrow_types import any_array, any_type
 
-__all__ = ["delivery"]
-
 _NUMBERS: Final = (
     "0", "-0", "-0.0", "1", "0.5", "1e-3", "2E2", "5e-324", "1.7976931348623157e308", "18446744073709551616", "0.1e+1",
 )  # fmt: skip

@@ -3,8 +3,6 @@
 import random
 from typing import Final
 
-__all__ = ["mutated"]
-
 _PIECES: Final = (
     b"NaN",
     b"-Infinity",

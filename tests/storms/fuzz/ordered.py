@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from oracle.planning.features import Feature
 
-__all__ = ["arrow_column", "json_value"]
-
 _CHARACTERS: Final = '\x00\x01 aZ~"\\/\x7fé\u0301€\U0001f600\U0010ffff'
 _DATES: Final = (
     "0001-01-01", "9999-12-31", "1970-01-01", "1969-12-31", "2024-02-29", "1582-10-10",

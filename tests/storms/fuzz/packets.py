@@ -15,8 +15,6 @@ from tests.storms.fuzz.mutate import mutated
 from tests.storms.fuzz.verdicts import BrokenPromiseError
 from tests.support.mqtt_script import length_of
 
-__all__ = ["try_packet"]
-
 _SETTINGS: Final = MqttSettings(
     host="h", port=1, client_id="c", topic="q", answers="a", model="m", ledger="l", reply_topics=("r/#", "\ufeffr/+")
 )

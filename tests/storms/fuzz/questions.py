@@ -22,17 +22,6 @@ from tests.storms.fuzz.mutate import mutated
 from tests.storms.fuzz.verdicts import Verdict, asker, expect, read, small
 from tests.support.tables import code_of, sparse_plan, statistics_plan
 
-__all__ = [
-    "delivered",
-    "drawn_id",
-    "is_id",
-    "joined",
-    "judge_question",
-    "question",
-    "question_plans",
-    "read_question",
-]
-
 _EPOCH: Final = dt.date(1970, 1, 1).toordinal()
 _WORDS: Final = 2**63
 _ODD: Final = (

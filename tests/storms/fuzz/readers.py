@@ -43,8 +43,6 @@ from tests.storms.fuzz.verdicts import BrokenPromiseError
 from tests.support.kafka_records import batch, record, sealed, varint
 from tests.support.shards import MASTER_KEY, first_snapshot, small_plan
 
-__all__ = ["READERS", "RUN", "fuzz_reader"]
-
 RUN = 1_000
 """Tries of one run."""
 

@@ -12,8 +12,6 @@ import pyarrow as pa
 
 from oracle.planning.features import Feature
 
-__all__ = ["Written", "column_values", "read_value"]
-
 _DIGIT: Final = 6  # bytes of a string in one number
 _EPOCH: Final = dt.date(1970, 1, 1).toordinal()
 _DECIMAL: Final = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]{1,9}))?")

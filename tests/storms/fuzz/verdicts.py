@@ -17,8 +17,6 @@ from oracle.planning.model import Limits
 from oracle.planning.plan import Plan
 from tests.storms.fuzz.reading import Written, column_values, read_value
 
-__all__ = ["BrokenPromiseError", "Read", "Verdict", "asker", "expect", "judge", "read", "small"]
-
 _ANSWER = re.compile(rb'\{"id":.*,"label":(0   |1   |null),"model":"[^"]*","round":\d+,"phase":\d+\}', re.DOTALL)
 _REASONS = frozenset(str(reason) for reason in Reason)
 _WORDS = 2**63

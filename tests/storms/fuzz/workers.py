@@ -12,8 +12,6 @@ from typing import Final, NamedTuple
 from tests.storms.fuzz import arrow, codecs, readers
 from tests.storms.fuzz.verdicts import BrokenPromiseError
 
-__all__ = ["Counts", "Job", "run_jobs"]
-
 _MEMORY: Final = 4 << 30  # bytes of address space, so that a message cannot bring the machine down
 
 Counts = Counter[tuple[str, str]]

@@ -15,8 +15,6 @@ from tests.storms.kafka.daemons import MUTANTS
 from tests.storms.kafka.storm import Row, Settings, storm
 from tests.support.broker import Broker
 
-__all__ = ["main"]
-
 _STORMS: Final = {
     "shared": ("rectangles", False),
     "own": ("rectangles", True),

@@ -21,8 +21,6 @@ from oracle.cli.serve import kafka as serve_kafka  # noqa: F401  # imported once
 from tests.support.mutants import draw_noise
 from tests.support.waiting import TIMEOUT
 
-__all__ = ["MUTANTS", "Slot"]
-
 _WINDOW_SECONDS: Final = 2.0
 _OPEN: Final = "between two commits"
 """What a daemon logs that commits answers and offset apart: a kill now shows it."""

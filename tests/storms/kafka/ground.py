@@ -29,8 +29,6 @@ from tests.predictors.tables import drawn_message
 from tests.support.sharded import shard_snapshot
 from tests.support.shards import arrow_body, process
 
-__all__ = ["PARTITIONS", "Expected", "Query", "chaos_plan", "expected", "queries"]
-
 PARTITIONS: Final = 4
 
 _PHASES: Final = 128

@@ -9,8 +9,6 @@ from confluent_kafka import Producer
 
 from tests.storms.kafka.ground import PARTITIONS, chaos_plan, queries
 
-__all__ = ["Load"]
-
 _BURST: Final = 12
 _FLUSH_SECONDS: Final = 60.0
 _RESERVE: Final = 20

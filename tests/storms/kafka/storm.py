@@ -20,8 +20,6 @@ from tests.support.kafka import KafkaModelUnderTest
 from tests.support.sharded import make_sharded_state
 from tests.support.waiting import TIMEOUT
 
-__all__ = ["Row", "Settings", "storm"]
-
 _DAEMONS: Final = 2
 _SERVING_SECONDS: Final = 60.0
 _LOOK: Final = 0.01

@@ -9,8 +9,6 @@ import msgspec
 from tests.storms.kafka.ground import PARTITIONS, Expected
 from tests.support.kafka import Answer, KafkaModelUnderTest
 
-__all__ = ["Verdict", "judge"]
-
 _OF_A_PROCESS: Final = frozenset({"shard-started", "shard-stopped"})
 """Ledger events that tell of processes, not of queries: there may be any number of them."""
 

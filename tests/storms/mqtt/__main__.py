@@ -14,8 +14,6 @@ from oracle.planning.kinds import KINDS
 from tests.storms.mqtt.daemons import MUTANTS
 from tests.storms.mqtt.storm import StormOptions, StormResult, storm
 
-__all__ = ["main"]
-
 _SHARED: Final = ("kills", "restarts", "pauses", "queries")
 """What the predictors' storms share out among them: faults, and queries."""
 

@@ -15,8 +15,6 @@ from oracle.cli.serve import single as serve_single  # noqa: F401  # imported on
 from tests.storms.kafka import daemons
 from tests.storms.kafka.daemons import Slot
 
-__all__ = ["MUTANTS", "MqttSlot"]
-
 _WINDOW_SECONDS: Final = 0.3
 
 

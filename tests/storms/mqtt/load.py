@@ -13,8 +13,6 @@ from oracle.planning.questions import QuestionPlan
 from tests.predictors.tables import drawn_message
 from tests.support.mqtt import Asker, Heard, MqttModelUnderTest
 
-__all__ = ["Load"]
-
 _FLUSH_SECONDS: Final = 120.0
 
 

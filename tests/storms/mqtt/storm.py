@@ -16,8 +16,6 @@ from tests.support.mosquitto import Mosquitto
 from tests.support.mqtt import MqttModelUnderTest
 from tests.support.waiting import TIMEOUT
 
-__all__ = ["StormOptions", "StormResult", "storm"]
-
 _POLL_SECONDS: Final = 0.01
 _MOST_STOPPED: Final = 20
 """Daemons that ended by themselves, after which it is given up."""

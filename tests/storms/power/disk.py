@@ -16,8 +16,6 @@ from typing import Any, Final, NamedTuple, Self
 
 from tests.faults import SimulatedCrash
 
-__all__ = ["Call", "Crash", "Recorder", "crashes"]
-
 _CALLS: Final = (
     "open",
     "close",

@@ -31,7 +31,7 @@ from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import BoxPlan
 from oracle.predictors.base import phase_started
 from oracle.receipts.keys import read_public_key, signing_key
-from oracle.state.folder import FolderStore
+from oracle.state.folder import FolderStore, newest_bytes
 from oracle.state.forks import read_forks, record_fork
 from oracle.state.format import decode
 from oracle.state.genesis import read_genesis
@@ -159,7 +159,7 @@ class SnapshotsLast(Workload):
             first = 1 if newest is None else newest.generation + 1
             for generation in range(first, first + 3):
                 store.save(make_snapshot(generation))
-                said((generation, store.latest_bytes()))
+                said((generation, newest_bytes(root / "state")))
 
     def check(self, root: Path, crash: Crash) -> None:
         told = max([0, *(generation for generation, _ in crash.said)])

@@ -17,8 +17,6 @@ import pyarrow.compute
 import pyarrow.csv
 from numpy.typing import NDArray
 
-__all__ = ["FEATURES", "Delays", "delays"]
-
 LATE: Final = 15.0
 """Minutes."""
 
