@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from oracle.audit.due.books import person_due
 from oracle.audit.due.boxes import box_dues
 from oracle.audit.due.parts import Due, as_check, schedule
 from oracle.audit.due.questions import (
@@ -59,6 +60,7 @@ def audit_plan(plan: Plan) -> Iterator[Check]:
 
 def _all(plan: Plan) -> Iterator[Due]:
     yield from schedule(plan)
+    yield from person_due(plan)
     if not plan.nominal or plan.predictor == "bisection":
         yield from _DUES[plan.predictor](plan)
 

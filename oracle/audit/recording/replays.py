@@ -1,6 +1,6 @@
 """A run on D, and runs on its neighbours with the outputs of all mechanisms frozen (see `tape.py`)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
@@ -15,11 +15,11 @@ from oracle.audit.recording.work import Work, worked_on
 from oracle.errors import DataError
 from oracle.planning.ensemble.model import EnsemblePlan
 from oracle.planning.plan import BoxPlan, Plan
-from oracle.predictors.base import Answers, Predictor, StateArrays
+from oracle.predictors.base import Answers, Predictor, PublicFacts, StateArrays
 from oracle.predictors.ensemble.predictor import Ensemble
 from oracle.predictors.kinds import new_trainer, points_beyond, restore_predictor
 
-__all__ = ["PARTS", "Moved", "Other", "Recorded", "Replayed", "World", "record", "replay"]
+__all__ = ["PARTS", "Forms", "Moved", "Other", "Recorded", "Replayed", "World", "forms_of", "record", "replay"]
 
 PARTS: Final = 3
 """Batches that rows come in."""
@@ -40,6 +40,7 @@ _PRIVATE: Final = {
 
 
 _SHOWN: Final = ("facts", "others")
+Forms = Mapping[str, tuple[str, tuple[int, ...]]]
 _TOLD: Final = ("labels", "phases", "values", "paid", "verified", "found")
 
 
@@ -98,6 +99,7 @@ class Recorded(NamedTuple):
 
     Attributes:
         world: D.
+        facts: What was public at the end of each batch.
         cuts: Rounds before which batches begin, and the last one's end.
         tapes: Uses of mechanisms in training, then in each batch.
         margin: What is released of the points, if anything.
@@ -109,6 +111,7 @@ class Recorded(NamedTuple):
     """
 
     world: World
+    facts: Sequence[PublicFacts]
     cuts: Sequence[int]
     tapes: Sequence[Tape]
     margin: int | None
@@ -175,7 +178,7 @@ def record(world: World, listener: Listener, *, worked: bool = False) -> Recorde
     )
     tapes, given, lives = [Tape()], list[Answers](), list[tuple[int, int]]()
     state, margin, shown = _trained(world, listener, tapes[0])
-    states, work = [state], list[Work]()
+    states, facts, work = [state], list[PublicFacts](), list[Work]()
     for start, stop in pairwise(cuts):
         tapes.append(Tape())
         work += [Work()] if worked else []
@@ -183,10 +186,11 @@ def record(world: World, listener: Listener, *, worked: bool = False) -> Recorde
         answers, predictor = _answered(world, states[-1], slice(start, stop), listener, tapes[-1], mine)
         given.append(answers)
         states.append(predictor.export())
+        facts.append(predictor.facts())
         lives += [(event.side, event.round) for event in answers.events if isinstance(event, SideRearmed)]
         if isinstance(predictor, Ensemble) and predictor.lives > len(lives) + 1:  # one begins with a phase
             lives.append((0, stop))
-    return Recorded(world, cuts, tapes, margin, states, given, lives, shown, work)
+    return Recorded(world, facts, cuts, tapes, margin, states, given, lives, shown, work)
 
 
 def replay(run: Recorded, listener: Listener, other: Other) -> Replayed:
@@ -235,7 +239,8 @@ def _replayed(run: Recorded, listener: Listener, other: Other, moved: list[Moved
         answers, predictor = _answered(world, state, slice(start, stop), listener, tape, work)
         halted = {(side, at - begun) for side, at in run.lives}
         moved += [Moved(one, phase, _life(run, begun, one.address)) for one in tape.changes(halted)]
-        if not _same(answers, run.answers[batch], None if own is None else own + begun - start):
+        told = _same(answers, run.answers[batch], None if own is None else own + begun - start)
+        if not told or predictor.facts() != run.facts[batch]:
             raise Divergence("what is told follows from the data")
         _compare(world.plan, state := predictor.export(), run, batch, work)
         if _equal(state, run.states[batch + 1]):
@@ -267,9 +272,16 @@ def _life(run: Recorded, begun: int, address: Address | None) -> int:
 
 
 def _unlike(plan: Plan, state: StateArrays, other: StateArrays) -> str | None:
-    """Return the name of a public array that differs, if one does."""
+    """Return the name of a public array that differs, or of a private one whose size does, if there is one."""
     hidden = _PRIVATE[plan.predictor]
+    if forms_of(state) != forms_of(other):
+        return "sizes of arrays"
     return next((name for name in state if name.split("_")[0] not in hidden and not _alike(state, other, name)), None)
+
+
+def forms_of(arrays: StateArrays) -> Forms:
+    """Return type and shape of each array of a state: all that a snapshot's length follows from."""
+    return {name: (array.dtype.str, array.shape) for name, array in arrays.items()}
 
 
 def _alike(state: StateArrays, other: StateArrays, name: str) -> bool:

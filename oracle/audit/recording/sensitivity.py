@@ -46,6 +46,9 @@ _STUMP_LOSSES: Final = 1.0
 _CUT_LOSSES: Final = 2.0
 """Section 9: by -1, 0 or 1, or by 0, 1 or 2; what `Plans charge 2 e_cut` is for."""
 
+_STAYS: Final = {"rectangles": (1, 1), "stumps": (1, 1), "bisection": (1, 0), "ensemble": (2, 3)}
+"""Phases in which a training row may be in the state, and behind a query's own one a query: Theorems 11 and 29 (e)."""
+
 
 def sensitivity(plan: Plan, randomness: Randomness) -> Seen:
     """One record moves inputs of mechanisms as far, and where, its epsilon is charged for: else it pays too little.
@@ -215,11 +218,12 @@ def _phase_of(plan: Plan, other: Other) -> int:
 
 
 def _outlives(run: Recorded, found: Replayed, other: Other) -> str | None:
-    """Return that a box's state still tells of a record when its last phase is over, if it does."""
+    """Return that a state still tells of a record when the last phase that may need it is over, if it does."""
     plan = run.world.plan
-    if not isinstance(plan, BoxPlan):
+    stays = _STAYS.get(plan.predictor)
+    if stays is None:
         return None
-    last = 1 if other.round is None else _phase_of(plan, other) + 1
+    last = stays[0] if other.round is None else _phase_of(plan, other) + stays[1]
     if last >= len(plan.phases) or found.until <= plan.first_round(last + 1):
         return None
     return f"its state tells of it until round {found.until}, in phase {last + 1} or later"

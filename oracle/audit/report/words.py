@@ -82,6 +82,17 @@ _FINDS: Final = {
     "a draw serves once only": "noise that is used twice: in the difference of two such answers there is none",
     "a kill where a side is armed or a phase ends changes nothing": "a daemon that was killed where sides are armed or "
     "phases end, and went on otherwise than without",
+    "forks have noise of their own, and are paid for": "another log answered with noise that was used before, or at "
+    "no cost",
+    "no other log is answered behind a snapshot": "a restart that answers another log than was answered, so that one "
+    "noise serves two queries",
+    "sizes of states are public, and no key of before is kept": "a file whose length or clear text tells of records, "
+    "or that still has what undoes older noise",
+    "shards share no row": "a row in two shards, or shards that together pay more than the model says",
+    "of a person as few rows are used as is said": "somebody with more rows in than is paid for",
+    "what is told of epsilon and delta adds up": "ledgers and budgets that say less than records pay",
+    "commands show nothing of the rows": "a file, its length, a line or a number that tells of rows, or what counts "
+    "twice of rows, persons and draws, when init, serve, fork and status are run",
     "no round has a second noise": "a daemon that was killed and started again, and answered otherwise than without",
 }
 """Of checks by name; any other is said by its name, so that a new one need not stand here."""

@@ -11,6 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.base import Deliveries, Delivery
+from oracle.audit.around.commands import commanded
+from oracle.audit.around.exchanges import exchanged
+from oracle.audit.around.forks import forked
+from oracle.audit.around.shards import booked, parted, persons_kept
+from oracle.audit.around.states import kept
 from oracle.audit.due.plan import audit_plan
 from oracle.audit.findings import Check, Seen
 from oracle.audit.games.learners import LEARNERS
@@ -108,6 +113,20 @@ _PRICED: Final = "what is released is priced as its noise has it"
 _TOLD: Final = "what a daemon tells is public"
 _LAWFUL: Final = "thresholds and noise are the plan's, exactly"
 
+_COMMANDS: Final = "commands show nothing of the rows"
+"""Of one target of each predictor: it plans a model of its own."""
+
+_AROUND: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
+    "forks have noise of their own, and are paid for": forked,
+    "no other log is answered behind a snapshot": exchanged,
+    "sizes of states are public, and no key of before is kept": kept,
+    "shards share no row": parted,
+    "of a person as few rows are used as is said": persons_kept,
+    "what is told of epsilon and delta adds up": booked,
+    _COMMANDS: commanded,
+}
+"""Of what is around predictors: states, forks, restarts, shards and ledgers."""
+
 CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
     _PLAIN: beside_plain,
     _LAWFUL: lawful,
@@ -118,10 +137,11 @@ CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
     _TOLD: tells_public,
     _PRICED: priced,
     "one message, one round": no_deduplication,
+    **_AROUND,
 }
 """Of predictors with armed sides, by what must hold."""
 
-_NOMINAL: Final = (_PLAIN, _LAWFUL, _SETTLED, _CHOSEN)
+_NOMINAL: Final = (_PLAIN, _LAWFUL, _SETTLED, _CHOSEN, *_AROUND)
 """Those of profile `paper`, too."""
 
 _ALL: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
@@ -132,6 +152,7 @@ _ALL: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
     "a restored state answers on as before": restored,
     "the genesis key is let go": key_let_go,
     "each message is a round": no_deduplication,
+    **_AROUND,
 }
 
 _TABLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
@@ -184,9 +205,12 @@ _LEARNER_CHECKS: Final[dict[str, dict[str, Callable[[Plan, Randomness], Seen]]]]
 
 def structure_names() -> list[tuple[str, str]]:
     """Return (target, check) of all: every check of every predictor whose claims are proved, some of others'."""
-    armed = [(one.name, name) for one in TARGETS for name in (CHECKS if one.profile == "tight" else _NOMINAL)]
-    learners = {learner.name: learner.predictor for learner in LEARNERS}
-    return armed + [(target, name) for target, predictor in learners.items() for name in _LEARNER_CHECKS[predictor]]
+    armed = [(one.name, one.predictor, [*(CHECKS if one.profile == "tight" else _NOMINAL)]) for one in TARGETS]
+    learners = {one.name: (one.name, one.predictor, [*_LEARNER_CHECKS[one.predictor]]) for one in LEARNERS}
+    every = [*armed, *learners.values()]
+    first = {predictor: target for target, predictor, _ in reversed(every)}
+    found = [(target, predictor, name) for target, predictor, names in every for name in names]
+    return [(target, name) for target, predictor, name in found if name != _COMMANDS or first[predictor] == target]
 
 
 def run_check(target: str, name: str, seed: bytes) -> Check:

@@ -36,6 +36,10 @@ _PATH: Final = frozenset(
 _WRITING: Final = ("O_CREAT", "O_TRUNC", "O_TMPFILE")
 
 _OTHERS: Final = {
+    "oracle/audit/around/acting.py": "the folders of commands that are run for a check",
+    "oracle/audit/around/commands.py": "the same folders",
+    "oracle/audit/around/forks.py": "the folder of a state that is forked for a check",
+    "oracle/audit/around/states.py": "a second name of a snapshot that is to be overwritten",
     "oracle/audit/crashes/boundaries.py": "the folders of daemons that are killed",
     "oracle/audit/crashes/daemons.py": "the folders of daemons that are played with",
     "oracle/cli/audit/files.py": "a report, made again by the same command",
