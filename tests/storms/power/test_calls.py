@@ -42,6 +42,7 @@ _OTHERS: Final = {
     "oracle/audit/around/states.py": "a second name of a snapshot that is to be overwritten",
     "oracle/audit/crashes/boundaries.py": "the folders of daemons that are killed",
     "oracle/audit/crashes/daemons.py": "the folders of daemons that are played with",
+    "oracle/audit/structure/told.py": "the folders of daemons whose logs are compared",
     "oracle/cli/audit/files.py": "a report, made again by the same command",
     "oracle/cli/audit/releases.py": "the files of an attack, made again by the same command",
     "oracle/cli/demo.py": "the demonstration's folder",
