@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
@@ -35,6 +35,7 @@ __all__ = [
     "StdinSourceConfig",
     "StdoutSinkConfig",
     "Topic",
+    "config_of",
     "load_config",
     "tables_of",
 ]
@@ -193,14 +194,23 @@ def load_config(path: Path) -> Config:
     if "model" in document and "source" not in document:
         bound = "this is a model file; name the configuration file, which has [state], [source] and [sink]"
         raise InputError("CONFIG.toml", str(path), bound)
-    for name in document:
-        if name.startswith("_"):  # pydantic-settings' own switches are no settings
-            raise InputError(name, "...", "unknown setting")
     for bus, table in (("kafka", "sasl"), ("mqtt", "login")):
         if "password" in _inner(document, bus, table):
             variable = f"PERPETUA_{bus}__{table}__PASSWORD".upper()
             bound = f"secrets come from files or the environment: set password_file, or {variable}"
             raise InputError(f"{bus}.{table}.password", "...", bound)
+    return config_of(document)
+
+
+def config_of(document: Mapping[str, Any]) -> Config:
+    """Return the configuration that a document makes with the environment.
+
+    Raises:
+        InputError: A field is missing, unknown (the nearest name is given) or outside its bound.
+    """
+    for name in document:
+        if name.startswith("_"):  # pydantic-settings' own switches are no settings
+            raise InputError(name, "...", "unknown setting")
     refuse_zeros(document)
     refuse_unknown_variables(os.environ, Config.model_fields)
     try:
