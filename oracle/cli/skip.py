@@ -69,6 +69,10 @@ def _parts(config: Config, partition: int) -> "Iterator[Parts]":
             from oracle.hosting import mqtt
 
             yield snapshot, mqtt.last_commit(config, plan), partial(mqtt.open_offline, config, plan)
+        elif config.source.kind == "http":
+            from oracle.hosting import http
+
+            yield snapshot, http.last_commit(config, plan), partial(http.open_offline, config, plan)
         else:
             yield snapshot, last_commit(config), partial(_on_files, config, plan)
 

@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from oracle.config.addresses import Topic
 from oracle.config.base import ConfigTable, LocalPath
 from oracle.config.documents import read_toml
+from oracle.config.http import HttpConfig, HttpSinkConfig, HttpSourceConfig
 from oracle.config.kafka import KafkaConfig, KafkaSinkConfig, KafkaSourceConfig, SaslConfig, check_kafka_topics
 from oracle.config.mqtt import MqttConfig, MqttSinkConfig, MqttSourceConfig, check_mqtt_topics
 from oracle.config.names import refuse_unknown_variables, refuse_zeros
@@ -23,6 +24,9 @@ __all__ = [
     "Config",
     "FileSinkConfig",
     "FileSourceConfig",
+    "HttpConfig",
+    "HttpSinkConfig",
+    "HttpSourceConfig",
     "KafkaConfig",
     "KafkaSinkConfig",
     "KafkaSourceConfig",
@@ -142,11 +146,16 @@ class Config(BaseSettings):
     )
     state: StateConfig
     source: Annotated[
-        FileSourceConfig | StdinSourceConfig | KafkaSourceConfig | MqttSourceConfig, Field(discriminator="kind")
+        FileSourceConfig | StdinSourceConfig | KafkaSourceConfig | MqttSourceConfig | HttpSourceConfig,
+        Field(discriminator="kind"),
     ]
-    sink: Annotated[FileSinkConfig | StdoutSinkConfig | KafkaSinkConfig | MqttSinkConfig, Field(discriminator="kind")]
+    sink: Annotated[
+        FileSinkConfig | StdoutSinkConfig | KafkaSinkConfig | MqttSinkConfig | HttpSinkConfig,
+        Field(discriminator="kind"),
+    ]
     kafka: KafkaConfig | None = None
     mqtt: MqttConfig | None = None
+    http: HttpConfig | None = None
     service: ServiceConfig = ServiceConfig()
     web: WebConfig | None = None
 
@@ -157,7 +166,11 @@ class Config(BaseSettings):
             raise PydanticCustomError(
                 "content", f'must be parquet exactly if source.kind is (it is "{self.source.kind}")'
             )
-        for bus, table, needed in (("kafka", self.kafka, "servers"), ("mqtt", self.mqtt, "server")):
+        for bus, table, needed in (
+            ("kafka", self.kafka, "servers"),
+            ("mqtt", self.mqtt, "server"),
+            ("http", self.http, "tokens_file"),
+        ):
             if (self.source.kind == bus) != (self.sink.kind == bus):
                 raise PydanticCustomError(
                     "content", f'must be {bus} exactly if source.kind is (it is "{self.source.kind}")'
@@ -254,6 +267,7 @@ _WHOLE: Final = {
     "content": "sink.kind",
     "kafka": "kafka",
     "mqtt": "mqtt",
+    "http": "http",
     "topics": "source.topic and [sink]",
     "unguarded": "web.token_file",
 }

@@ -1,0 +1,137 @@
+"""`perpetua serve` over HTTP: the real daemon as a process, asked by a client of HTTP; killed, and asked again."""
+
+import concurrent.futures
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.folders import perpetua
+from tests.support.http import OTHER, HttpModelUnderTest
+from tests.support.shards import bodies
+from tests.support.waiting import TIMEOUT, eventually
+
+_QUERY = {"id": "mine", "x": [0.5, 0.5]}
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Iterator[HttpModelUnderTest]:
+    """A model; what still serves it at the end is killed."""
+    made = HttpModelUnderTest(tmp_path).create()
+    yield made
+    made.end()
+
+
+def _ask(client: httpx.Client, body: bytes, **headers: str) -> httpx.Response:
+    return client.post("/v1/ask", content=body, headers={"Content-Type": "application/json", **headers})
+
+
+def test_asked_and_answered(model: HttpModelUnderTest):
+    """Answers are those of any other bus; each asker fetches its own again, and a key makes a question one."""
+    found = perpetua("check", model.config()).stdout
+    for line in (b"journals are intact and match the state", b"http: tokens", b"http: address is free"):
+        assert b"ok     " + line in found
+    daemon = model.serve()
+    contents = bodies(20)
+    with model.client() as client, model.client(OTHER) as other:
+        answers = [_ask(client, body) for body in contents]
+        assert [answer.content for answer in answers] == model.expected(contents)
+        assert {answer.status_code for answer in answers} == {200}
+        again = client.get(answers[3].headers["location"])
+        assert (again.status_code, again.content) == (200, answers[3].content)
+        assert other.get(answers[3].headers["location"]).status_code == 404
+        keyed = [_ask(client, contents[0], **{"Idempotency-Key": "k1"}) for _ in range(3)]
+        assert {answer.json()["round"] for answer in keyed} == {20}
+        assert _ask(other, contents[0], **{"Idempotency-Key": "k1"}).json()["round"] == 21
+        reused = _ask(client, contents[1], **{"Idempotency-Key": "k1"})
+        assert (reused.status_code, reused.json()["message"]) == (
+            422,
+            "Idempotency-Key: this key was used for another question",
+        )
+        rejected = _ask(client, b'{"id":"a","x":[1]}')
+        assert (rejected.status_code, rejected.json()["error"]) == (422, "wrong-dimension")
+        assert _ask(client, b"{").json()["error"] == "malformed"
+    held = perpetua("check", model.config())
+    assert b"the port was not tried" in held.stdout
+    assert model.stop(daemon) == 0
+    events = [json.loads(line)["event"] for line in (model.folder / "ledger.jsonl").read_bytes().splitlines()]
+    assert (events[0], events[-1]) == ("shard-started", "shard-stopped")
+    said = (model.folder / "serve.log").read_text()
+    assert "0.5" not in said
+    assert answers[3].headers["location"].rpartition("/")[2] not in said
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(5, marks=pytest.mark.slow)])
+def test_killed_at_any_moment(model: HttpModelUnderTest, kills: int):
+    """Clients ask again under their keys until they have an answer: each question takes one round, and one answer."""
+    daemon = model.serve()
+    contents = bodies(80 * (kills + 1))
+
+    def ask(number: int) -> bytes:
+        with model.client() as client:
+            while True:
+                try:
+                    answer = _ask(client, contents[number], **{"Idempotency-Key": f"question-{number}"})
+                except httpx.TransportError:
+                    continue
+                if answer.status_code == 200:
+                    return answer.content
+                assert answer.status_code in {202, 503}, answer.content
+
+    with concurrent.futures.ThreadPoolExecutor(8) as askers:
+        asked = [askers.submit(ask, number) for number in range(len(contents))]
+        for done in range(80, 80 * kills + 1, 80):
+            eventually(lambda done=done: sum(one.done() for one in asked) >= done)
+            daemon.send_signal(signal.SIGKILL)
+            daemon.wait(TIMEOUT)
+            daemon = model.serve()
+        answers = [one.result(TIMEOUT) for one in asked]
+    rounds = [json.loads(answer)["round"] for answer in answers]
+    assert sorted(rounds) == list(range(len(contents)))
+    in_order = [contents[number] for number in sorted(range(len(contents)), key=rounds.__getitem__)]
+    assert sorted(answers, key=lambda answer: json.loads(answer)["round"]) == model.expected(in_order)
+    with model.client() as client:  # the newest daemon knows what the first one answered
+        assert _ask(client, contents[0], **{"Idempotency-Key": "question-0"}).content == answers[0]
+    assert model.stop(daemon) == 0
+
+
+def test_stopped_while_questions_wait(model: HttpModelUnderTest):
+    """Who waits is told where its answer will be; the next daemon gives it, and goes on counting."""
+    config = model.config()
+    daemon = model.serve(config)
+    with model.client() as client:
+        assert _ask(client, json.dumps(_QUERY).encode(), Prefer="wait=0").status_code in {200, 202}
+        daemon.send_signal(signal.SIGSTOP)
+        with concurrent.futures.ThreadPoolExecutor(1) as asker:
+            late = asker.submit(_ask, client, json.dumps(_QUERY).encode(), Prefer="wait=0")
+            daemon.send_signal(signal.SIGTERM)
+            daemon.send_signal(signal.SIGCONT)
+            try:
+                told = late.result(TIMEOUT)
+            except httpx.TransportError:  # it had not come so far
+                told = None
+        assert daemon.wait(TIMEOUT) == 0
+    model.serve(config)
+    with model.client() as client:
+        if told is not None and told.status_code != 503:
+            answer = client.get(told.headers["location"])
+            assert (answer.status_code, answer.json()["round"]) == (200, 1)
+        assert client.get("/v1/answers/00").status_code == 404
+
+
+def test_retired(model: HttpModelUnderTest):
+    """A model whose questions all have answers can be retired; its journals are erased, and nothing serves it."""
+    config = model.config()
+    daemon = model.serve(config)
+    with model.client() as client:
+        assert _ask(client, json.dumps(_QUERY).encode()).status_code == 200
+    assert model.stop(daemon) == 0
+    done = perpetua("retire", config, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert not list((model.folder / "state" / "journal").glob("*/*.journal"))
+    last = json.loads((model.folder / "ledger.jsonl").read_bytes().splitlines()[-1])
+    assert last["event"] == "model-retired"
+    assert perpetua("serve", config).returncode == 3
