@@ -29,6 +29,10 @@ def asker_of(config: Config, replies: str | None = None, partition: int | None =
         return _on_kafka(config, replies, partition)
     if kind == "mqtt":
         return _on_mqtt(config, replies)
+    if kind == "http":
+        raise InputError(
+            "source.kind", kind, "asks over HTTP itself, with a token of your own: see docs/how-to/http.md"
+        )
     return _in_files(config)
 
 

@@ -158,6 +158,8 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         """Begin the deadline; where there are too many, end the one that has been idle longest."""
         super().connection_made(transport)
+        connected: socket.socket = transport.get_extra_info("socket")
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio leaves it where the listener is ours
         self._start_timer()
         there = [other for other in self.connections if not other.transport.is_closing()]
         if len(there) > self.limits()[0]:

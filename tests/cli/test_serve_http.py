@@ -2,18 +2,21 @@
 
 import concurrent.futures
 import json
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from tests.support.folders import perpetua
-from tests.support.http import OTHER, HttpModelUnderTest
+from tests.support.http import OTHER, TOKEN, HttpModelUnderTest
 from tests.support.shards import bodies
 from tests.support.waiting import TIMEOUT, eventually
 
+_PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "http.md"
 _QUERY = {"id": "mine", "x": [0.5, 0.5]}
 
 
@@ -48,6 +51,10 @@ def test_asked_and_answered(model: HttpModelUnderTest):
             422,
             "Idempotency-Key: this key was used for another question",
         )
+        program = re.findall(r"```python\n(.*?)```", _PAGE.read_text(), re.DOTALL)[0]
+        names: dict[str, Any] = {}
+        exec(program, names)  # noqa: S102 -- our own page
+        assert names["ask"](_QUERY, str(client.base_url), TOKEN)["round"] == 22
         rejected = _ask(client, b'{"id":"a","x":[1]}')
         assert (rejected.status_code, rejected.json()["error"]) == (422, "wrong-dimension")
         assert _ask(client, b"{").json()["error"] == "malformed"
