@@ -28,8 +28,8 @@ _MOST_WAITING: Final = 10_000
 _MOST_TOGETHER: Final = 1024
 """Questions that are journalled by one sync."""
 
-_KEPT_BYTES: Final = 256
-"""Of an answer that is kept, beside its body."""
+_KEPT_BYTES: Final = 400
+"""Of an answer that is kept, beside its body: measured, in memory."""
 
 _READ: Final = 1024
 
@@ -85,6 +85,7 @@ class Desk:
         self._closed.set()
         self._notify: Callable[[], None] = lambda: None
         self._writing: asyncio.Task[None] | None = None
+        self._failed: StorageError | None = None
 
     # For askers
 
@@ -118,8 +119,10 @@ class Desk:
         return identifier in self._entries
 
     async def answer(self, identifier: bytes, seconds: float) -> bytes | None:
-        """Return the reply to a question that is known, waiting for it; None if there is none in time, or at a stop."""
-        entry = self._entries[identifier]
+        """Return the reply to a question, waiting for it; None if there is none in time, or at a stop."""
+        entry = self._entries.get(identifier)
+        if entry is None:  # it was answered, and so many others after it that it is no longer kept
+            return None
         if entry.news is not None and not self._closed.is_set():
             news, closed = (asyncio.create_task(event.wait()) for event in (entry.news, self._closed))
             try:
@@ -144,7 +147,7 @@ class Desk:
                 if question.id not in self._entries:
                     self._entries[question.id] = _Entry(question.digest)
         self._waiting = sum(entry.body is None for entry in self._entries.values())
-        self._notify = notify
+        self._notify, self._failed = notify, None
         self._closed.clear()
         self._writing = asyncio.create_task(self._write())
 
@@ -171,10 +174,28 @@ class Desk:
                     del self._entries[question.id]
                     self._waiting -= 1
                     _settle(entry, exc)
+                self._look_at_journal()
                 continue
             self._notify()
             for _, entry in batch:
                 _settle(entry)
+
+    def _look_at_journal(self) -> None:
+        """Find out whether the journal takes more after a failure; if only `Journal.open` mends it, `check` says so."""
+        try:
+            self.questions.append([])
+        except StorageError as exc:
+            self._failed = exc
+            self._notify()
+
+    def check(self) -> None:
+        """Raise what has ended the taking in of questions.
+
+        Raises:
+            StorageError: Nobody knows what the journal holds before it is opened again.
+        """
+        if self._failed is not None:
+            raise self._failed
 
     # For the sink
 

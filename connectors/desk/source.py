@@ -21,7 +21,7 @@ class DeskSource(JournalSource):
     """
 
     def __init__(self, desk: Desk, sink: DeskSink) -> None:
-        super().__init__(desk.questions, delivery, live=True)
+        super().__init__(desk.questions, delivery, live=True, check=desk.check)
         self._desk, self._sink = desk, sink
         self._pressed_from = 0
 

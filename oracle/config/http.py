@@ -46,7 +46,7 @@ class HttpSinkConfig(ConfigTable):
     Attributes:
         kind: "http".
         ledger: Public ledger events, one JSON object a line.
-        answers_bytes: Keep the newest answers, so many bytes of them (each counts 256 bytes more than it has), in
+        answers_bytes: Keep the newest answers, so many bytes of them (each counts 400 bytes more than it has), in
             memory and in the journal. So long an answer can be fetched, and the key of its question is known.
     """
 

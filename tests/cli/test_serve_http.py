@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.folders import perpetua
 from tests.support.http import OTHER, TOKEN, HttpModelUnderTest
+from tests.support.poisoned import FAILING, body
 from tests.support.shards import bodies
 from tests.support.waiting import TIMEOUT, eventually
 
@@ -103,6 +104,7 @@ def test_killed_at_any_moment(model: HttpModelUnderTest, kills: int):
     assert model.stop(daemon) == 0
 
 
+@pytest.mark.slow
 def test_stopped_while_questions_wait(model: HttpModelUnderTest):
     """Who waits is told where its answer will be; the next daemon gives it, and goes on counting."""
     config = model.config()
@@ -127,6 +129,32 @@ def test_stopped_while_questions_wait(model: HttpModelUnderTest):
         assert client.get("/v1/answers/00").status_code == 404
 
 
+@pytest.mark.slow
+def test_skipped(model: HttpModelUnderTest):
+    """A question that stops the daemon waits for an operator, who passes it over; its asker is told, others go on."""
+    config = model.config()
+    launcher = ("-m", "tests.support.poisoned")
+    daemon = model.serve(config, launcher)
+    contents = [*bodies(5), body(FAILING, 0.5)]
+    with model.client() as client:
+        told = [_ask(client, content, Prefer="wait=0") for content in contents]
+        assert {one.status_code for one in told} <= {200, 202}
+    assert daemon.wait(TIMEOUT) == 3
+    found = re.search(r"--position (\d+)", (model.folder / "serve.log").read_text())
+    assert found is not None
+    assert f"the next message ends at {found[1]}".encode() in perpetua("check", config).stdout
+    skipped = perpetua("skip", config, "--position", found[1], "--yes")
+    assert skipped.returncode == 0, skipped.stderr
+    daemon = model.serve(config, launcher)
+    with model.client() as client:
+        answers = [client.get(one.headers["location"]) for one in told]
+        assert [answer.status_code for answer in answers] == [200] * 5 + [422]
+        assert answers[-1].json()["error"] == "skipped"
+        assert _ask(client, contents[0]).json()["round"] == 5
+    assert model.stop(daemon) == 0
+
+
+@pytest.mark.slow
 def test_retired(model: HttpModelUnderTest):
     """A model whose questions all have answers can be retired; its journals are erased, and nothing serves it."""
     config = model.config()

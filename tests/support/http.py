@@ -1,6 +1,8 @@
 """One model served over HTTP: its state, its daemons as processes, and what asks them."""
 
 import subprocess
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -64,10 +66,11 @@ log = "json"
         path.write_text(text)
         return path
 
-    def serve(self, config: Path | None = None) -> subprocess.Popen[bytes]:
-        """Start a daemon, and wait until it listens and serves."""
+    def serve(self, config: Path | None = None, launcher: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+        """Start a daemon, and wait until it serves; `launcher` are arguments of Python, to break it on purpose."""
         before = self.events().count("daemon.serving")
-        process = self.start(command("serve", config or self.config()), "serve.log")
+        line = [sys.executable, *launcher, "serve"] if launcher else command("serve")
+        process = self.start([*line, str(config or self.config())], "serve.log")
         eventually(lambda: self.events().count("daemon.serving") > before, what=lambda: self.log()[-5:])
         return process
 

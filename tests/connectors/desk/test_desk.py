@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
+import errno
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from connectors.desk.sink import DeskSink, _decoder
 from connectors.desk.source import DeskSource
 from connectors.journal.journal import Journal
 from connectors.journal.source import JournalSource
+from oracle import durable
 from oracle.errors import StorageError
 from tests.connectors.suite import FileSinkSuite, SourceSuite, json_commits
 from tests.faults import Faults
@@ -183,6 +185,36 @@ async def test_what_cannot_be_written_is_not_taken_in(tmp_path: Path):
         assert not counter.desk.knows(b"a")
         await counter.desk.ask(b"a", b"[1]")
         assert await counter.answer_all() == [b"[1]"]
+
+
+async def test_journal_that_cannot_be_mended_ends_the_daemon(tmp_path: Path):
+    """What was half written could not be cut off: the source says so, until it is opened again."""
+    async with _opened(tmp_path) as counter:
+        await counter.desk.ask(b"a", b"[1]")
+        await counter.answer_all()
+        waiting = asyncio.create_task(counter.source.fetch(1, 60.0))
+        await asyncio.sleep(0)
+        with _no_disk(), pytest.raises(StorageError):
+            await counter.desk.ask(b"b", b"[2]")
+        with pytest.raises(StorageError, match=r"opened \(again\)"):
+            await waiting
+        await counter.close()
+        await counter.open()
+        await counter.desk.ask(b"b", b"[2]")
+        assert await counter.answer_all() == [b"[2]"]
+
+
+@contextlib.contextmanager
+def _no_disk() -> Iterator[None]:
+    """Let every write and cut fail."""
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("write_all", "cut", "sync"):
+            patched.setattr(durable, name, _fail)
+        yield
+
+
+def _fail(*_: object) -> None:
+    raise OSError(errno.EIO, "no disk")
 
 
 async def test_asker_that_goes_away_leaves_its_question(tmp_path: Path):
