@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from connectors.asking import Asker
 from oracle.config.daemon import config_of, load_config
 from oracle.errors import BusError, InputError, PerpetuaError, RejectedError, UnansweredError
 from oracle.hosting.asking import asker_of
@@ -82,15 +83,15 @@ class Question:
 
 
 class Client:
-    """Asks a daemon that serves, over Kafka, MQTT or a followed file: `async with Client(...) as client`.
+    """Asks a daemon that serves, over Kafka, MQTT, HTTP or a followed file: `async with Client(...) as client`.
 
     Many questions may be under way at once, from many tasks: `await asyncio.gather(*map(client.ask, queries))`. They
     are sent in the order in which they were asked, and answered in that of the daemon's log.
 
-    Each question is sent once, and takes a round and its share of epsilon. What can be told apart from a second
-    question by the bus itself is sent again by the client: on Kafka what an idempotent producer was not told of. What
-    cannot, never is: on MQTT a question whose connection ended before the broker had accepted it. A time-out or a
-    cancelled call changes nothing about a question that was sent.
+    Each question is sent once, and takes a round and its share of epsilon. What the daemon's side knows as the same is
+    sent again by the client: on Kafka what its idempotent producer was not told of, over HTTP what has the same key.
+    What it cannot tell from a second question never is: on MQTT a question whose connection ended before the broker had
+    accepted it. A time-out or a cancelled call changes nothing about a question that was sent.
 
     Args:
         config: The daemon's configuration file, or what it would hold, as tables of settings by name. State and key are
@@ -108,7 +109,10 @@ class Client:
         self, config: Path | str | Mapping[str, Any], *, reply_topic: str | None = None, partition: int | None = None
     ) -> None:
         found = config_of(config) if isinstance(config, Mapping) else load_config(Path(config))
-        self._asker = asker_of(found, reply_topic, partition)
+        self._begin(asker_of(found, reply_topic, partition))
+
+    def _begin(self, asker: Asker) -> None:
+        self._asker = asker
         self._open: WeakValueDictionary[bytes, Question] = WeakValueDictionary()
         self._sending: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(_MOST_UNSENT)
@@ -148,6 +152,15 @@ class Client:
             mqtt: The other keys of `[mqtt]`: `tls={...}`, `login={"username": ..., "password": ...}`.
         """
         return cls(_tables("mqtt", {**mqtt, "server": server}, queries, replies))
+
+    @classmethod
+    def http(cls, url: str, token: str) -> Self:
+        """Return a client of a daemon over HTTP: its "http://HOST:PORT" or "https://HOST", and a token of its."""
+        from connectors.desk.asking import HttpAsker  # noqa: PLC0415 -- each bus when it is wanted
+
+        made = cls.__new__(cls)
+        made._begin(HttpAsker(url, token))  # noqa: SLF001 -- ours
+        return made
 
     async def ask(self, query: Query, seconds: float | None = _SECONDS) -> dict[str, Any]:
         """Ask, and return the answer: `send` and `Question.answer` in one, with one time for both.

@@ -28,8 +28,9 @@ def run(
     """Ask a daemon that serves one query, and print the answer. The query takes a round, as any does.
 
     On Kafka and MQTT the query has correlation data of its own, by which the answer is known: on the answer topic, or
-    on a reply topic. To a followed JSONL file it is appended. Needs no state and no key. Exits 2 if the query is
-    rejected or its budget is spent, and 5 if no answer comes in time (the query may be answered all the same).
+    on a reply topic. To a followed JSONL file it is appended; over HTTP it is the first asker's. Needs no state and no
+    key. Exits 2 if the query is rejected or its budget is spent, and 5 if no answer comes in time (the query may be
+    answered all the same).
     """
     from oracle.api.client import encode_query
     from oracle.telemetry.client_logs import hear_client

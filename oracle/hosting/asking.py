@@ -30,9 +30,7 @@ def asker_of(config: Config, replies: str | None = None, partition: int | None =
     if kind == "mqtt":
         return _on_mqtt(config, replies)
     if kind == "http":
-        raise InputError(
-            "source.kind", kind, "asks over HTTP itself, with a token of your own: see docs/how-to/http.md"
-        )
+        return _over_http(config)
     return _in_files(config)
 
 
@@ -51,6 +49,18 @@ def _on_mqtt(config: Config, replies: str | None) -> Asker:
     from oracle.hosting import mqtt  # noqa: PLC0415
 
     return MqttAsker(mqtt.asker_settings(config, mqtt.reply_topic(config, replies)), mqtt.query_topic(config))
+
+
+def _over_http(config: Config) -> Asker:
+    """As the first of the askers whose tokens the daemon knows, on this machine."""
+    from connectors.desk.asking import HttpAsker  # noqa: PLC0415
+    from oracle.web.token import read_tokens  # noqa: PLC0415
+
+    table = config.http
+    if table is None or not table.port:
+        raise InputError("http.port", 0, "must be one that is known, to ask there")
+    host = f"[{table.host}]" if ":" in table.host else table.host
+    return HttpAsker(f"http://{host}:{table.port}", read_tokens(table.tokens_file)[0].decode())
 
 
 def _in_files(config: Config) -> Asker:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.folders import command, environment, long_plan, make_state, perpetua, write_config, write_log
 
-_TOKENS = {"tokens_file": "tokens"}
+_TOKENS = {"tokens_file": "tokens", "port": 0}
 _QUERY = '{"id": "mine",\n "x": [0.5, 0.5]}'
 
 
@@ -63,7 +63,7 @@ def test_half_a_line_is_left_alone(tmp_path: Path):
         (
             [_QUERY],
             {"source": {"kind": "http", "path": None}, "sink": {"kind": "http", "path": None}, "http": _TOKENS},
-            "source.kind = 'http'",
+            "http.port = 0: must be one that is known",
         ),
         ([_QUERY, "--partition", "0"], {"source": {"follow": True}}, "only Kafka has partitions"),
         ([_QUERY, "--reply-topic", "a"], {"source": {"follow": True}}, "only Kafka and MQTT have topics"),

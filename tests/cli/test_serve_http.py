@@ -11,6 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
+import oracle
+from oracle.errors import BusError, InputError, RefusedError, RejectedError, UnansweredError
 from tests.support.folders import perpetua
 from tests.support.http import OTHER, TOKEN, HttpModelUnderTest
 from tests.support.poisoned import FAILING, body
@@ -70,11 +72,39 @@ def test_asked_and_answered(model: HttpModelUnderTest):
     assert answers[3].headers["location"].rpartition("/")[2] not in said
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(5, marks=pytest.mark.slow)])
-def test_killed_at_any_moment(model: HttpModelUnderTest, kills: int):
+def test_clients_over_http(model: HttpModelUnderTest):
+    """Many at once, each answered once though the daemon is killed; rejections, time-outs and tokens as on any bus."""
+    daemon = model.serve()
+    url = f"http://127.0.0.1:{model.port}"
+    queries = [{"id": number, "x": [0.5, number / 100]} for number in range(100)]
+    with oracle.SyncClient(oracle.Client.http(url, OTHER)) as client:
+        with pytest.raises(RejectedError, match="wrong-dimension"):
+            client.ask({"x": [1]}, TIMEOUT)
+        asked = [client.send(query) for query in queries]
+        eventually(lambda: any(question.written for question in asked))
+        daemon.kill()
+        daemon.wait(TIMEOUT)
+        with pytest.raises(UnansweredError, match="not known whether"):
+            client.ask(_QUERY, seconds=0.1)
+        model.serve()
+        answers = [question.answer(TIMEOUT) for question in asked]
+        assert [answer["id"] for answer in answers] == list(range(100))
+    asked_here = perpetua("ask", model.config(), json.dumps(_QUERY))
+    assert json.loads(asked_here.stdout)["round"] in {100, 101}  # the one nobody waited for may have come
+    with pytest.raises(RefusedError, match="401: a bearer token is required"):
+        oracle.SyncClient(oracle.Client.http(url, "nobody's token")).__enter__()
+    model.end()
+    with pytest.raises(BusError, match="no answer"):
+        oracle.SyncClient(oracle.Client.http(url, OTHER)).__enter__()
+    with pytest.raises(InputError, match="url"):
+        oracle.Client.http("127.0.0.1:8464", OTHER)
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment(model: HttpModelUnderTest):
     """Clients ask again under their keys until they have an answer: each question takes one round, and one answer."""
     daemon = model.serve()
-    contents = bodies(80 * (kills + 1))
+    contents = bodies(480)
 
     def ask(number: int) -> bytes:
         with model.client() as client:
@@ -89,7 +119,7 @@ def test_killed_at_any_moment(model: HttpModelUnderTest, kills: int):
 
     with concurrent.futures.ThreadPoolExecutor(8) as askers:
         asked = [askers.submit(ask, number) for number in range(len(contents))]
-        for done in range(80, 80 * kills + 1, 80):
+        for done in range(80, 401, 80):
             eventually(lambda done=done: sum(one.done() for one in asked) >= done)
             daemon.send_signal(signal.SIGKILL)
             daemon.wait(TIMEOUT)
