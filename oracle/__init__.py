@@ -8,18 +8,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from connectors.base import Sink, Source
+    from oracle.api.client import Client, Question
     from oracle.api.estimator import PerpetuaClassifier
     from oracle.api.online import OnlineClassifier
     from oracle.api.planning import plan
     from oracle.api.predictor import TrainedPredictor, load
     from oracle.api.serving import serve
+    from oracle.api.sync_client import SyncClient
     from oracle.api.training import train
 
 __all__ = [
+    "Client",
     "OnlineClassifier",
     "PerpetuaClassifier",
+    "Question",
     "Sink",
     "Source",
+    "SyncClient",
     "TrainedPredictor",
     "load",
     "plan",
@@ -28,10 +33,13 @@ __all__ = [
 ]
 
 _HOMES: Final = {
+    "Client": "oracle.api.client",
     "OnlineClassifier": "oracle.api.online",
     "PerpetuaClassifier": "oracle.api.estimator",
+    "Question": "oracle.api.client",
     "Sink": "connectors.base",
     "Source": "connectors.base",
+    "SyncClient": "oracle.api.sync_client",
     "TrainedPredictor": "oracle.api.predictor",
     "load": "oracle.api.predictor",
     "plan": "oracle.api.planning",

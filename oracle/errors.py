@@ -6,6 +6,7 @@ private data: error texts end in logs, and logs are public (see ARCHITECTURE.md,
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 __all__ = [
     "BusError",
@@ -24,6 +25,7 @@ __all__ = [
     "PlanError",
     "PlanExhaustedError",
     "RefusedError",
+    "RejectedError",
     "ResourceError",
     "RetiredError",
     "SourceError",
@@ -31,6 +33,7 @@ __all__ = [
     "StateError",
     "StorageError",
     "TruncatedSnapshotError",
+    "UnansweredError",
     "WrongKeyError",
     "did_you_mean",
     "newer_version",
@@ -66,6 +69,21 @@ def _shown(value: object) -> str:
     if value is None:
         return "is not set"
     return f"= {str(value).lower()}" if isinstance(value, bool) else f"= {value!r}"
+
+
+class RejectedError(RefusedError):
+    """A daemon's reply to a question is that it does not answer it; for its asker only.
+
+    Attributes:
+        reason: One of a closed vocabulary, such as "wrong-dimension" or "budget-spent".
+        reply: All of the reply: its `field` and `bound`, where there are such, say what would have been accepted.
+    """
+
+    def __init__(self, reply: dict[str, Any]) -> None:
+        self.reason = str(reply["error"])
+        self.reply = reply
+        about = "".join(f"; {reply[name]}" for name in ("field", "bound") if name in reply)
+        super().__init__(f"rejected: {self.reason}{about}")
 
 
 class DataError(RefusedError):
@@ -159,6 +177,19 @@ class LogCutError(LogDivergedError, SourceError):
 
 class BusError(PerpetuaError):
     """The bus cannot be reached or refuses a request for now; what was committed stands, and a retry may help."""
+
+
+class UnansweredError(BusError):
+    """A question has no answer yet; to ask again would be another question, with a round and an epsilon of its own.
+
+    Args:
+        text: What is known of it.
+        question: What can be waited for again; None if it was never sent.
+    """
+
+    def __init__(self, text: str, question: Any = None) -> None:  # noqa: ANN401 -- the client's, which is above
+        super().__init__(text)
+        self.question = question
 
 
 class FencedError(BusError):

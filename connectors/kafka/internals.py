@@ -5,6 +5,7 @@ Its version is pinned; `tests/connectors/kafka/test_internals.py` fails where a 
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Final, TypeAlias
@@ -17,7 +18,16 @@ from aiokafka.protocol.group import SyncGroupRequest
 
 from connectors.kafka.record_batches import FetchedBatches
 
-__all__ = ["BatchConsumer", "Client", "close", "connections", "is_replaced", "membership_of", "producer_of"]
+__all__ = [
+    "BatchConsumer",
+    "Client",
+    "close",
+    "connections",
+    "is_replaced",
+    "membership_of",
+    "producer_of",
+    "sends_for_ever",
+]
 
 Client: TypeAlias = AIOKafkaConsumer | AIOKafkaProducer | AIOKafkaAdminClient
 
@@ -61,6 +71,12 @@ def producer_of(producer: AIOKafkaProducer) -> tuple[int, int]:
     """Return the id and the epoch of a transactional producer that was started."""
     manager = producer._txn_manager  # noqa: SLF001
     return manager.producer_id, manager.producer_epoch
+
+
+def sends_for_ever(producer: AIOKafkaProducer) -> AIOKafkaProducer:
+    """Return a producer, not yet started, that gives up no record because of the time: it may have been written."""
+    producer._message_accumulator._batch_ttl = math.inf  # noqa: SLF001
+    return producer
 
 
 def membership_of(consumer: AIOKafkaConsumer) -> tuple[str, int]:

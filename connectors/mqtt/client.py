@@ -189,8 +189,12 @@ class Connection(aiomqtt.Client):
             self._loop.add_reader(sock.fileno(), self._read)
             self._loop.call_soon(self._read)  # what TLS holds already, the socket does not show
 
-    async def leave(self, *, gracefully: bool = True) -> None:
-        """Disconnect, and leave nothing behind."""
+    async def leave(self, *, gracefully: bool = True, forget: bool = False) -> None:
+        """Disconnect, and leave nothing behind here; if it is to `forget` our session, nor with the broker."""
+        if forget:
+            properties = _properties(PacketTypes.DISCONNECT)
+            properties.SessionExpiryInterval = 0
+            self._client.disconnect = partial(self._client.disconnect, properties=properties)  # type: ignore[method-assign]  # aiomqtt calls it
         if gracefully and not self.lost.done():
             with contextlib.suppress(aiomqtt.MqttError):
                 await self.__aexit__(None, None, None)

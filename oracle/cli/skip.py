@@ -27,14 +27,14 @@ __all__ = ["run"]
 def run(
     config_file: ConfigFile,
     position: Annotated[int, typer.Option("--position", help="Position of the message, as `serve` named it.")],
-    partition: Annotated[int, typer.Option(help="Partition, as `serve` named it; 0 on files and MQTT.")] = 0,
+    partition: Annotated[int, typer.Option(help="Partition, as `serve` named it; 0 but on Kafka.")] = 0,
     yes: Annotated[bool, typer.Option("--yes", help="Do it; without this, only say what would happen.")] = False,
 ) -> None:
     """Skip the message that `serve` stopped at: it takes no round, and its sender gets an error (`skipped`).
 
     A position is where a message ends: after record 16 of a Kafka topic
-    it is 17. The message must be the next one. On files and MQTT stop
-    the daemon first; on Kafka restart it, or what was running is fenced.
+    it is 17. The message must be the next one. Stop the daemon
+    first; on Kafka restart it, or what was running is fenced.
     """
     from oracle.runtime.skip import check_message, skip_message
 
@@ -69,6 +69,10 @@ def _parts(config: Config, partition: int) -> "Iterator[Parts]":
             from oracle.hosting import mqtt
 
             yield snapshot, mqtt.last_commit(config, plan), partial(mqtt.open_offline, config, plan)
+        elif config.source.kind == "http":
+            from oracle.hosting import http
+
+            yield snapshot, http.last_commit(config, plan), partial(http.open_offline, config, plan)
         else:
             yield snapshot, last_commit(config), partial(_on_files, config, plan)
 

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from oracle.config.addresses import Topic
 from oracle.config.base import ConfigTable, LocalPath
 from oracle.config.documents import read_toml
+from oracle.config.http import HttpConfig, HttpSinkConfig, HttpSourceConfig
 from oracle.config.kafka import KafkaConfig, KafkaSinkConfig, KafkaSourceConfig, SaslConfig, check_kafka_topics
 from oracle.config.mqtt import MqttConfig, MqttSinkConfig, MqttSourceConfig, check_mqtt_topics
 from oracle.config.names import refuse_unknown_variables, refuse_zeros
@@ -23,6 +24,9 @@ __all__ = [
     "Config",
     "FileSinkConfig",
     "FileSourceConfig",
+    "HttpConfig",
+    "HttpSinkConfig",
+    "HttpSourceConfig",
     "KafkaConfig",
     "KafkaSinkConfig",
     "KafkaSourceConfig",
@@ -35,6 +39,7 @@ __all__ = [
     "StdinSourceConfig",
     "StdoutSinkConfig",
     "Topic",
+    "config_of",
     "load_config",
     "tables_of",
 ]
@@ -141,11 +146,16 @@ class Config(BaseSettings):
     )
     state: StateConfig
     source: Annotated[
-        FileSourceConfig | StdinSourceConfig | KafkaSourceConfig | MqttSourceConfig, Field(discriminator="kind")
+        FileSourceConfig | StdinSourceConfig | KafkaSourceConfig | MqttSourceConfig | HttpSourceConfig,
+        Field(discriminator="kind"),
     ]
-    sink: Annotated[FileSinkConfig | StdoutSinkConfig | KafkaSinkConfig | MqttSinkConfig, Field(discriminator="kind")]
+    sink: Annotated[
+        FileSinkConfig | StdoutSinkConfig | KafkaSinkConfig | MqttSinkConfig | HttpSinkConfig,
+        Field(discriminator="kind"),
+    ]
     kafka: KafkaConfig | None = None
     mqtt: MqttConfig | None = None
+    http: HttpConfig | None = None
     service: ServiceConfig = ServiceConfig()
     web: WebConfig | None = None
 
@@ -156,7 +166,11 @@ class Config(BaseSettings):
             raise PydanticCustomError(
                 "content", f'must be parquet exactly if source.kind is (it is "{self.source.kind}")'
             )
-        for bus, table, needed in (("kafka", self.kafka, "servers"), ("mqtt", self.mqtt, "server")):
+        for bus, table, needed in (
+            ("kafka", self.kafka, "servers"),
+            ("mqtt", self.mqtt, "server"),
+            ("http", self.http, "tokens_file"),
+        ):
             if (self.source.kind == bus) != (self.sink.kind == bus):
                 raise PydanticCustomError(
                     "content", f'must be {bus} exactly if source.kind is (it is "{self.source.kind}")'
@@ -193,14 +207,23 @@ def load_config(path: Path) -> Config:
     if "model" in document and "source" not in document:
         bound = "this is a model file; name the configuration file, which has [state], [source] and [sink]"
         raise InputError("CONFIG.toml", str(path), bound)
-    for name in document:
-        if name.startswith("_"):  # pydantic-settings' own switches are no settings
-            raise InputError(name, "...", "unknown setting")
     for bus, table in (("kafka", "sasl"), ("mqtt", "login")):
         if "password" in _inner(document, bus, table):
             variable = f"PERPETUA_{bus}__{table}__PASSWORD".upper()
             bound = f"secrets come from files or the environment: set password_file, or {variable}"
             raise InputError(f"{bus}.{table}.password", "...", bound)
+    return config_of(document)
+
+
+def config_of(document: Mapping[str, Any]) -> Config:
+    """Return the configuration that a document makes with the environment.
+
+    Raises:
+        InputError: A field is missing, unknown (the nearest name is given) or outside its bound.
+    """
+    for name in document:
+        if name.startswith("_"):  # pydantic-settings' own switches are no settings
+            raise InputError(name, "...", "unknown setting")
     refuse_zeros(document)
     refuse_unknown_variables(os.environ, Config.model_fields)
     try:
@@ -244,6 +267,7 @@ _WHOLE: Final = {
     "content": "sink.kind",
     "kafka": "kafka",
     "mqtt": "mqtt",
+    "http": "http",
     "topics": "source.topic and [sink]",
     "unguarded": "web.token_file",
 }

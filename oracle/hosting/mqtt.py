@@ -42,6 +42,9 @@ __all__ = [
 ]
 
 _QUIET_SECONDS: Final = 10.0
+_ASKERS_SESSION: Final = 600
+"""Seconds that answers wait for an asker whose connection was lost."""
+
 _LARGEST_PACKET: Final = 268_435_455
 _NOTE: Final = 4096
 """Bytes of all else in a note on a rejected message."""
@@ -75,7 +78,7 @@ def mqtt_settings(config: Config, plan: Plan) -> MqttSettings:
 
 
 def asker_settings(config: Config, replies: str) -> MqttSettings:
-    """Return what somebody connects by who asks one question, under an id of his own, and reads a topic of replies.
+    """Return what somebody connects by who asks questions, under an id of his own, and reads a topic of replies.
 
     Raises:
         InputError: The configuration does not name an MQTT source and sink.
@@ -83,7 +86,8 @@ def asker_settings(config: Config, replies: str) -> MqttSettings:
     """
     _, _, mqtt = _tables(config)
     own_id = f"perpetua-ask-{secrets.token_hex(8)}"
-    return replace(broker_settings(mqtt, own_id, replies, replies), message_bytes=_LARGEST_PACKET)
+    settings = broker_settings(mqtt, own_id, replies, replies)
+    return replace(settings, message_bytes=_LARGEST_PACKET, session_seconds=_ASKERS_SESSION)
 
 
 def broker_settings(mqtt: MqttConfig, client_id: str, topic: str, answers: str) -> MqttSettings:
@@ -121,7 +125,7 @@ def reply_topic(config: Config, named: str | None = None) -> str:
     source, sink, _ = _tables(config)
     if named is not None:
         if named == source.topic or not any(matches(named, one) for one in sink.reply_topics):
-            raise InputError("--reply-topic", named, "must match a filter of sink.reply_topics")
+            raise InputError("reply_topic", named, "must match a filter of sink.reply_topics")
         return named
     wildcards = [one for one in sink.reply_topics if set(one) & set("+#")]
     if not wildcards:

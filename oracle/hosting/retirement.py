@@ -55,6 +55,11 @@ def end_streams(config: Config, plan: Plan, snapshots: Sequence[Snapshot], event
         asyncio.run(_end_on_kafka(config, snapshots, events))
     elif config.source.kind == "mqtt":
         _check_journals(config, plan, snapshots[0])
+    elif config.source.kind == "http":
+        from oracle.hosting.http import open_offline, refuse_waiting  # noqa: PLC0415 -- each bus when it is wanted
+
+        check_order(snapshots[0], refuse_waiting(config, plan))
+        asyncio.run(_end(open_offline(config, plan)[1], snapshots[0], events[0]))
     else:
         from oracle.hosting.files import open_sink  # noqa: PLC0415 -- each bus when it is wanted
 

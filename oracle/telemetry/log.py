@@ -21,6 +21,7 @@ EVENTS: Final = frozenset(
         "bus.noted",
         "bus.refused",
         "bus.unavailable",
+        "asking.listening",
         "daemon.starting",
         "daemon.recovered",
         "daemon.serving",

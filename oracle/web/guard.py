@@ -1,6 +1,7 @@
 """Checks before every answer: method, token or host; and security headers on all of them."""
 
 import re
+from functools import partial
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -10,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from oracle.config.web import is_loopback
 from oracle.web.token import is_shown
 
-__all__ = ["HEADERS", "Guard"]
+__all__ = ["HEADERS", "Guard", "careful"]
 
 HEADERS: Final = {
     "Content-Security-Policy": (
@@ -32,6 +33,17 @@ _HOST: Final = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^:@\[\]]+))(?::[0-9]*)?")
 """A Host header: an IPv6 address in brackets or a name, and an optional port (RFC 9110, section 7.2)."""
 
 
+def careful(send: Send) -> Send:
+    """Return what sends an answer with `HEADERS`."""
+    return partial(_send_carefully, send)
+
+
+async def _send_carefully(send: Send, message: Message) -> None:
+    if message["type"] == "http.response.start":
+        MutableHeaders(scope=message).update(HEADERS)
+    await send(message)
+
+
 class Guard:
     """Lets authorized GET and HEAD requests through, and nothing else.
 
@@ -50,13 +62,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See the ASGI specification."""
-
-        async def send_guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(HEADERS)
-            await send(message)
-
-        await self._answering(scope)(scope, receive, send_guarded)
+        await self._answering(scope)(scope, receive, careful(send))
 
     def _answering(self, scope: Scope) -> ASGIApp:
         """Return the application that answers: a refusal or the real one."""

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Final
 
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from oracle.config.http import HttpConfig
 from oracle.config.web import WebConfig
 from oracle.errors import InputError
 from oracle.telemetry.client_logs import LibraryLog, hear_client
@@ -24,7 +26,7 @@ from oracle.web.app import make_app
 from oracle.web.guard import HEADERS
 from oracle.web.token import read_token
 
-__all__ = ["listen", "serving"]
+__all__ = ["Connection", "listen", "running", "serving"]
 
 _LOGGERS: Final = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
 _CONNECTIONS: Final = 64
@@ -39,8 +41,8 @@ _STOP_SECONDS: Final = 2
 _STOP_TIMEOUT: Final = 5.0
 
 
-def listen(table: WebConfig) -> socket.socket:
-    """Return a listening socket at the address of `[web]`.
+def listen(table: WebConfig | HttpConfig, name: str = "web") -> socket.socket:
+    """Return a listening socket at the address of `[web]`, or of the table of that name.
 
     Raises:
         InputError: The address is not this machine's, or the port is in use.
@@ -49,17 +51,17 @@ def listen(table: WebConfig) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(table.host, table.port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=_CONNECTIONS)
     except (socket.gaierror, UnicodeError) as exc:
-        raise InputError("web.host", table.host, "must be an address or name of this machine") from exc
+        raise InputError(f"{name}.host", table.host, "must be an address or name of this machine") from exc
     except OSError as exc:
         if exc.errno == errno.EADDRNOTAVAIL:
-            raise InputError("web.host", table.host, "must be an address of this machine") from exc
+            raise InputError(f"{name}.host", table.host, "must be an address of this machine") from exc
         if exc.errno == errno.EADDRINUSE:
             raise InputError(
-                "web.port",
+                f"{name}.port",
                 table.port,
                 f"in use by another process at {table.host}; choose another, or 0 for any free port",
             ) from exc
-        raise InputError("web.port", table.port, f"cannot listen on it: {exc.strerror}") from exc
+        raise InputError(f"{name}.port", table.port, f"cannot listen on it: {exc.strerror}") from exc
 
 
 @contextlib.asynccontextmanager
@@ -78,22 +80,38 @@ async def serving(
         return frozenset(found.shard for found in health.not_ready())
 
     metrics = Metrics(registry, unready=unready, now=time.time)
-    server = _Server(_settings(make_app(registry, health, metrics, time.time, token=token, host=table.host)))
-    listener = listen(table)
+    app = make_app(registry, health, metrics, time.time, token=token, host=table.host)
+    async with running(app, listen(table), log, Connection) as port:
+        log.info("web.listening", host=table.host, port=port)
+        health.look()
+        looking = asyncio.create_task(health.run())
+        looking.add_done_callback(lambda done: _log_failure(done, log))
+        try:
+            yield
+        finally:
+            looking.cancel()
+            await asyncio.wait({looking})
+
+
+@contextlib.asynccontextmanager
+async def running(
+    app: ASGIApp, listener: socket.socket, log: PublicLog, connection: type["Connection"]
+) -> AsyncIterator[int]:
+    """Run an application behind a listening socket until the context is left, and lend the port.
+
+    The log gets nothing of a request.
+    """
+    server = _Server(_settings(app, connection))
     hear_client(LibraryLog(log, "web.server"), _LOGGERS)
-    health.look()
-    tasks = [asyncio.create_task(server.serve([listener])), asyncio.create_task(health.run())]
-    for task in tasks:
-        task.add_done_callback(lambda done: _log_failure(done, log))
-    log.info("web.listening", host=table.host, port=listener.getsockname()[1])
+    task = asyncio.create_task(server.serve([listener]))
+    task.add_done_callback(lambda done: _log_failure(done, log))
     try:
-        yield
+        yield int(listener.getsockname()[1])
     finally:
         server.should_exit = True
-        await asyncio.wait(tasks[:1], timeout=_STOP_TIMEOUT)
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks, timeout=_STOP_TIMEOUT)
+        await asyncio.wait({task}, timeout=_STOP_TIMEOUT)
+        task.cancel()
+        await asyncio.wait({task}, timeout=_STOP_TIMEOUT)
         listener.close()
 
 
@@ -104,10 +122,10 @@ def _log_failure(task: "asyncio.Task[None]", log: PublicLog) -> None:
         log.error("web.server", kind=type(error).__name__, reason="ended")
 
 
-def _settings(app: Callable[..., object]) -> uvicorn.Config:
+def _settings(app: ASGIApp, connection: type["Connection"]) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=_Connection,
+        http=connection,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -128,17 +146,24 @@ class _Server(uvicorn.Server):
         yield
 
 
-class _Connection(H11Protocol):
+class Connection(H11Protocol):
     """One of a bounded number of connections, each with a deadline for the next answer."""
 
     _timer: asyncio.TimerHandle | None = None
 
+    def limits(self) -> tuple[int, float]:
+        """Return how many there may be, and the seconds of the deadline."""
+        return _CONNECTIONS, _REQUEST_SECONDS
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        """Begin the deadline; where there are too many, end the one that has been idle longest."""
         super().connection_made(transport)
+        connected: socket.socket = transport.get_extra_info("socket")
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio leaves it where the listener is ours
         self._start_timer()
         there = [other for other in self.connections if not other.transport.is_closing()]
-        if len(there) > _CONNECTIONS:
-            idle = [other for other in there if isinstance(other, _Connection) and other is not self and other.is_idle]
+        if len(there) > self.limits()[0]:
+            idle = [other for other in there if isinstance(other, Connection) and other is not self and other.is_idle]
             min(idle, key=lambda other: other.deadline, default=self).transport.abort()
 
     @property
@@ -152,14 +177,17 @@ class _Connection(H11Protocol):
         return math.inf if self._timer is None else self._timer.when()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """End the deadline."""
         self._cancel_timer()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
+        """Begin the deadline of the next answer."""
         self._start_timer()
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP, with the headers of all answers."""
         headers = {"Content-Type": "text/plain; charset=utf-8", "Connection": "close", **HEADERS}
         lines = ["HTTP/1.1 400 Bad Request", *(f"{name}: {value}" for name, value in headers.items()), "", msg]
         self.transport.write("\r\n".join(lines).encode())
@@ -167,7 +195,7 @@ class _Connection(H11Protocol):
 
     def _start_timer(self) -> None:
         self._cancel_timer()
-        self._timer = self.loop.call_later(_REQUEST_SECONDS, self.transport.abort)
+        self._timer = self.loop.call_later(self.limits()[1], self.transport.abort)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.folders import command, environment, long_plan, make_state, perpetua, write_config, write_log
 
+_TOKENS = {"tokens_file": "tokens", "port": 0}
 _QUERY = '{"id": "mine",\n "x": [0.5, 0.5]}'
 
 
@@ -58,6 +59,11 @@ def test_half_a_line_is_left_alone(tmp_path: Path):
             [_QUERY],
             {"source": {"follow": True}, "sink": {"kind": "stdout", "path": None}},
             "sink.kind = 'stdout': must be \"jsonl\"",
+        ),
+        (
+            [_QUERY],
+            {"source": {"kind": "http", "path": None}, "sink": {"kind": "http", "path": None}, "http": _TOKENS},
+            "http.port = 0: must be one that is known",
         ),
         ([_QUERY, "--partition", "0"], {"source": {"follow": True}}, "only Kafka has partitions"),
         ([_QUERY, "--reply-topic", "a"], {"source": {"follow": True}}, "only Kafka and MQTT have topics"),

@@ -13,7 +13,7 @@ from oracle.config.daemon import (
 from oracle.errors import InputError, SourceError
 from tests.support.folders import write_config
 
-_SOURCES = "must be one of jsonl, parquet, stdin, kafka and mqtt"
+_SOURCES = "must be one of jsonl, parquet, stdin, kafka, mqtt and http"
 _PIPES = '[state]\nfolder = "s"\n[source]\nkind = "stdin"\n[sink]\nkind = "stdout"\n'
 
 
@@ -97,13 +97,13 @@ def test_a_model_file_is_told_from_a_configuration(tmp_path):
         (_PIPES.replace('kind = "stdin"', ""), "source.kind", None, _SOURCES),
         (_PIPES.replace('"stdin"', '"amqp"'), "source.kind", "amqp", _SOURCES),
         (_PIPES.replace('"stdin"', '"kafak"'), "source.kind", "kafak", f"{_SOURCES}; did you mean kafka?"),
-        (_PIPES.replace('"stdout"', '"Stdot"'), "sink.kind", "Stdot", "kafka and mqtt; did you mean stdout?"),
+        (_PIPES.replace('"stdout"', '"Stdot"'), "sink.kind", "Stdot", "kafka, mqtt and http; did you mean stdout?"),
         (_PIPES + '[service]\nlog = "jsn"', "service.log", "jsn", "'json' or 'text'; did you mean json?"),
         (
             _PIPES.replace('"stdout"', '"stdin"'),
             "sink.kind",
             "stdin",
-            "must be one of jsonl, parquet, stdout, kafka and mqtt",
+            "must be one of jsonl, parquet, stdout, kafka, mqtt and http",
         ),
         (_PIPES.replace('"s"', '"s"\nsnapshot_rounds = 0'), "state.snapshot_rounds", 0, "greater than or equal to 1"),
         (_PIPES.replace('"s"', '"s"\nsnapshot_seconds = 0'), "state.snapshot_seconds", 0, "greater than 0"),

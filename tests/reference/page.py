@@ -29,7 +29,7 @@ file: `PERPETUA_`, the names of the tables and the key in capitals, and two unde
 `PERPETUA_SERVICE__LOG=json`.
 
 `source.kind` and `sink.kind` say which keys `[source]` and `[sink]` have: `jsonl` or `parquet` (both of them, or
-neither), `stdin` and `stdout`, `kafka` with `[kafka]`, `mqtt` with `[mqtt]`.
+neither), `stdin` and `stdout`, `kafka` with `[kafka]`, `mqtt` with `[mqtt]`, `http` with `[http]`.
 """
 
 _TYPES: Final = {

@@ -1,4 +1,4 @@
-"""What `perpetua check` looks at where one shard is served, from files, standard input or MQTT."""
+"""What `perpetua check` looks at where one shard is served, from files, standard input, MQTT or HTTP."""
 
 from functools import partial
 
@@ -35,6 +35,8 @@ def check_single(config: Config, findings: Findings) -> None:
     has_key = findings.holds("key file", lambda: read_key_file(config.state.key_path))
     if config.source.kind == "mqtt":
         from oracle.cli.check.mqtt import check_ends
+    elif config.source.kind == "http":
+        from oracle.cli.check.http import check_ends
     else:
         from oracle.cli.check.files import check_ends
     check_ends(config, findings, plan, open_shard)

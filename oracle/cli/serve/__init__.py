@@ -1,1 +1,1 @@
-"""`perpetua serve`: the daemon, on files, Kafka or MQTT."""
+"""`perpetua serve`: the daemon, on files, Kafka, MQTT or HTTP."""

@@ -1,4 +1,4 @@
-"""`perpetua serve` on files, standard streams or MQTT: one shard, in this process."""
+"""`perpetua serve` on files, standard streams, MQTT or HTTP: one shard, in this process."""
 
 import contextlib
 import os
@@ -33,7 +33,7 @@ from oracle.telemetry.reporter import Reporter
 __all__ = ["serve_single"]
 
 Ends = tuple[Source, Sink, dict[str, Any]]
-"""The source, the sink, and what else the daemon is made with."""
+"""The source, the sink, and what else the daemon is made with; `beside`, if there is such, runs beside it."""
 
 
 def serve_single(config: Config) -> None:
@@ -50,8 +50,9 @@ def serve_single(config: Config) -> None:
 async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> int:
     registry = Registry(plan, log, version=version())
     reporter = registry.shard(0)
-    ends = _mqtt_ends if config.source.kind == "mqtt" else _file_ends
+    ends = {"mqtt": _mqtt_ends, "http": _http_ends}.get(config.source.kind, _file_ends)
     with ends(config, store, plan, log, reporter) as (source, sink, more):
+        beside = more.pop("beside", contextlib.nullcontext())
         daemon = Daemon(
             plan=plan,
             store=store,
@@ -62,7 +63,7 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
             **more,
         )
         daemon.install_signals(os._exit)
-        async with web_beside(config.web, registry, lambda _shard: config.state.folder, log):
+        async with web_beside(config.web, registry, lambda _shard: config.state.folder, log), beside:
             try:
                 return await daemon.run()
             except MisplacedError as exc:
@@ -70,11 +71,15 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
 
 
 def _explained(config: Config, error: MisplacedError) -> StateError:
-    if config.source.kind != "mqtt":
-        return error
-    from oracle.hosting.mqtt import misplaced
+    if config.source.kind == "mqtt":
+        from oracle.hosting import mqtt
 
-    return misplaced(config, error)
+        return mqtt.misplaced(config, error)
+    if config.source.kind == "http":
+        from oracle.hosting import http
+
+        return http.misplaced(config, error)
+    return error
 
 
 @contextlib.contextmanager
@@ -96,3 +101,14 @@ def _mqtt_ends(config: Config, _store: Store, plan: Plan, log: PublicLog, report
 
     source, sink = open_bus(config, plan, log, reporter)
     yield source, sink, {"announce": partial(shard_event, version()), "retention": source}
+
+
+@contextlib.contextmanager
+def _http_ends(config: Config, _store: Store, plan: Plan, log: PublicLog, _reporter: Reporter) -> Iterator[Ends]:
+    from oracle.hosting.http import open_ends
+    from oracle.web.asking import asking
+
+    ends = open_ends(config, plan)
+    beside = asking(ends.table, ends.desk, ends.secret, plan.limits.body_bytes, log)
+    announce = partial(shard_event, version())
+    yield ends.source, ends.sink, {"announce": announce, "retention": ends.source, "beside": beside}

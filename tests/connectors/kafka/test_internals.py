@@ -9,7 +9,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer import consumer, fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
-from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.producer.message_accumulator import BatchBuilder, MessageAccumulator, MessageBatch
 from aiokafka.producer.transaction_manager import TransactionManager
 from aiokafka.record.default_records import _DefaultRecordBatchPy
 from aiokafka.record.memory_records import MemoryRecords
@@ -30,7 +30,9 @@ def test_it_is_the_version_that_was_looked_at():
         (consumer.AIOKafkaConsumer.start, {"Fetcher", "_fetcher", "_coordinator"}),
         (fetcher.Fetcher.__init__, {"_fetch_task", "_pending_tasks"}),
         (AIOKafkaAdminClient.__init__, {"_client"}),
-        (aiokafka.AIOKafkaProducer.__init__, {"client", "_txn_manager"}),
+        (aiokafka.AIOKafkaProducer.__init__, {"client", "_txn_manager", "_message_accumulator"}),
+        (MessageAccumulator._append_batch, {"_batch_ttl", "MessageBatch"}),
+        (MessageBatch.expired, {"_ttl"}),
         (TransactionManager.__init__, {"_pid_and_epoch"}),
         (GroupCoordinator.__init__, {"group_id", "generation", "member_id"}),
         (GroupCoordinator._send_req, {"send", "coordinator_id"}),

@@ -1,5 +1,6 @@
 """TLS and passwords on a real broker: who proves who they are is served, who does not is told why and stops."""
 
+import asyncio
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public by t
     UserScramCredentialUpsertion,
 )
 
+import oracle
 from oracle.config.daemon import load_config
 from oracle.errors import BusError, RefusedError
 from oracle.hosting.kafka import check_topics, open_model
@@ -23,7 +25,7 @@ from tests.support.folders import command, environment
 from tests.support.kafka import KafkaModelUnderTest
 from tests.support.kafka_here import run_here, serve_here
 from tests.support.shards import bodies
-from tests.support.waiting import TIMEOUT, eventually
+from tests.support.waiting import TIMEOUT, eventually, until
 
 # A connection that is refused while it shakes hands is closed by the collector: the client forgets it.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -125,6 +127,30 @@ def test_who_proves_who_they_are_is_served(cluster, model, listener):
     model.ask(contents)
     serve_here(config, lambda _log: model.count() >= _SERVED)
     assert [answer.value for answer in model.read()] == model.expected(contents)
+
+
+def test_clients_prove_who_they_are_too(cluster, model):
+    """In the same words as the configuration; with a wrong password they are refused, and nothing is written."""
+    listener = cluster.broker.listener("SCRAM")
+    sasl = {"mechanism": "SCRAM-SHA-512", "username": "oracle", "password": _SECRET}
+
+    def client(**changed):
+        tls = {"ca_file": str(cluster.authority.certificate)}
+        return oracle.Client.kafka(listener, model.queries, model.answers, tls=tls, sasl=sasl | changed)
+
+    async def ask(asker):
+        async with asker as opened:
+            question = await opened.send({"id": "q", "x": [0.5, 0.5]})
+            await until(lambda: question.written)
+            answering = asyncio.create_task(asyncio.to_thread(serve_here, model.config(), lambda _: model.count() > 0))
+            answer = await question.answer(TIMEOUT)
+            await answering
+            return answer["id"]
+
+    with pytest.raises(RefusedError, match="SaslAuthenticationFailed") as caught:
+        run_here(ask(client(password=_WRONG)))
+    assert _WRONG not in str(caught.value)
+    assert (model.written(), run_here(ask(client()))) == (0, "q")
 
 
 _REFUSED = {

@@ -73,6 +73,7 @@ class AIOKafkaConsumer:
 class AIOKafkaProducer:
     client: AIOKafkaClient
     _txn_manager: TransactionManager
+    _message_accumulator: Any
     def __init__(
         self,
         *,
