@@ -33,6 +33,8 @@ _KEPT_BYTES: Final = 400
 
 _READ: Final = 1024
 
+_CLOSED: Final = "the daemon is starting or stopping"
+
 
 class DeskBusyError(BusError):
     """No question is taken in for now; nothing was journalled."""
@@ -101,7 +103,7 @@ class Desk:
         entry = self._entries.get(identifier)
         if entry is None:
             if self._closed.is_set():
-                raise DeskBusyError("the daemon is starting or stopping")
+                raise DeskBusyError(_CLOSED)
             if self._waiting >= _MOST_WAITING or self.questions.full:
                 raise DeskBusyError("too many questions wait for their answers")
             entry = self._entries[identifier] = _Entry(digest)
@@ -115,8 +117,16 @@ class Desk:
             await asyncio.shield(entry.stored)
 
     def knows(self, identifier: bytes) -> bool:
-        """Return whether a question of this id is under way, or its answer kept."""
-        return identifier in self._entries
+        """Return whether a question of this id is under way, or its answer kept.
+
+        Raises:
+            DeskBusyError: The desk is closed: it may know the question when it is open again.
+        """
+        if identifier in self._entries:
+            return True
+        if self._closed.is_set():
+            raise DeskBusyError(_CLOSED)
+        return False
 
     async def answer(self, identifier: bytes, seconds: float) -> bytes | None:
         """Return the reply to a question, waiting for it; None if there is none in time, or at a stop."""

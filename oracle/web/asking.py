@@ -110,7 +110,11 @@ class _Site:
             identifier = bytes.fromhex(request.path_params["id"])
         except ValueError:
             identifier = b""
-        if identifier[:_TAG_BYTES] != request.scope[_TAG] or not self._desk.knows(identifier):
+        try:
+            known = identifier[:_TAG_BYTES] == request.scope[_TAG] and self._desk.knows(identifier)
+        except DeskBusyError as exc:
+            raise HTTPException(503, f"{exc}; ask again later", _LATER) from exc
+        if not known:
             raise HTTPException(404, "there is no such question of yours, or its answer is no longer kept")
         return await self._reply(request, identifier)
 

@@ -196,12 +196,19 @@ async def test_too_much_and_no_room(site: _Site, monkeypatch: pytest.MonkeyPatch
 
 
 async def test_stop_tells_who_waits(site: _Site):
-    """That the question is taken in, and where its answer will be; others are sent away."""
+    """That the question is taken in, and where its answer will be; others are sent away, and so is who asks for theirs."""
     waiting = asyncio.create_task(site.ask(Prefer="wait=30"))
     await until(lambda: site.desk.questions.end == 1)
     await site.source.close()
-    assert (await waiting).status_code == 202
+    told = await waiting
+    assert told.status_code == 202
     assert (await site.ask()).status_code == 503
+    where = told.headers["location"]
+    assert (await site.request("GET", where)).status_code == 202
+    unknown = where[:-2] + ("00" if where[-2:] != "00" else "11")
+    assert (await site.request("GET", unknown)).status_code == 503  # it may be known when the desk is open again
+    await site.source.open(0)
+    assert (await site.request("GET", unknown)).status_code == 404
 
 
 async def test_every_answer_has_the_careful_headers(site: _Site):
