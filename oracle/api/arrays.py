@@ -60,8 +60,10 @@ def as_values(feature: Feature, rows: Any) -> NDArray[np.float64]:  # noqa: ANN4
         one_column = isinstance(rows, np.ndarray) and rows.shape[1:] == (1,)
         rows = {feature.source: np.ravel(rows) if one_column else rows}
     values = read_feature(feature, column_of(rows, feature.source, "rows"), missing=False)
-    if not np.isfinite(values).all():
-        raise DataError(f"data: column {feature.source}: every value must be a finite number")
+    finite = np.isfinite(values).all(axis=1)
+    if not finite.all():
+        must = f"data: column {feature.source}: every value must be a finite number"
+        raise DataError(f"{must}; the first that is not is in row {int(finite.argmin()) + 1}")
     return np.ascontiguousarray(values + 0.0)
 
 

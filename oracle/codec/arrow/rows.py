@@ -71,7 +71,7 @@ def read_feature(
         more = " (NaN counts as none)" if feature.kind == "number" else ""
         row = row_of(numbers, int(_nulls(column).argmax()))
         raise DataError(f"{where}: every row must have a value{more}; the first without is row {row}")
-    return _with_missing(where, column, read.values) if missing else read.values
+    return _with_missing(where, column, read.values, numbers) if missing else read.values
 
 
 def _takes(feature: Feature, kind: pa.DataType) -> bool:
@@ -98,10 +98,13 @@ def _nulls(column: pa.Array) -> NDArray[np.bool_]:
     return nulls
 
 
-def _with_missing(where: str, column: pa.Array, values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _with_missing(
+    where: str, column: pa.Array, values: NDArray[np.float64], numbers: RowNumbers
+) -> NDArray[np.float64]:
     """Return values with `MISSING` where there is none."""
     if (values == MISSING).any():  # nulls are not, so far
-        raise DataError(f"{where}: every number must be above {MISSING!r}, which stands for a missing one")
+        must = f"{where}: every number must be above {MISSING!r}, which stands for a missing one"
+        raise DataError(f"{must}; the first that is not is in row {row_of(numbers, int((values == MISSING).argmax()))}")
     values = np.where(np.isnan(values), MISSING, values)
     values[_nulls(column)] = MISSING
     return values

@@ -78,6 +78,6 @@ def _predicted(teacher: Fitted, block: NDArray[np.float64]) -> NDArray[np.int64]
         said = teacher.predict(block)
     except MemoryError:
         raise
-    except Exception:  # noqa: BLE001 -- as in a fit
+    except (Exception, SystemExit):  # noqa: BLE001 -- as in a fit
         return None
     return said if said.shape == (len(block),) else None

@@ -146,7 +146,7 @@ class _Kinds:
                 self._add(learner.fit(code, labels, seed), most, code)
         except MemoryError:
             raise
-        except Exception:  # noqa: BLE001 -- any learner, any rows: what it says may tell of them
+        except (Exception, SystemExit):  # noqa: BLE001 -- any learner, any rows: what it says may tell of them
             self.constant[most] += 1
 
     def _add(self, teacher: Fitted, most: int, code: NDArray[np.float64]) -> None:

@@ -61,8 +61,8 @@ def test_any_value_may_be_missing(feature, column, numbers):
     [
         (
             Feature(name="n"),
-            pa.array([MISSING, 1.0]),
-            "data: column n: every number must be above -1.7976931348623157e",
+            pa.array([1.0, None, MISSING]),
+            "data: column n: every number must be above -1.7976931348623157e+308, which stands for a missing one",
         ),
         (Feature(name="n"), pa.array(["1"]), "data: column n: must hold numbers, not string"),
         (_CARRIER, pa.array([["AA"]]), "data: column c: must hold texts, numbers, booleans or dates, not list"),
@@ -74,6 +74,7 @@ def test_what_is_no_value_is_refused(feature, column, message):
     with pytest.raises(DataError) as caught:
         read_feature(feature, column, missing=True)
     assert str(caught.value).startswith(message)
+    assert ("row 3" in str(caught.value)) == ("missing one" in message)
 
 
 @pytest.mark.parametrize(

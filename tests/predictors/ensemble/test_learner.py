@@ -1,6 +1,7 @@
 """Learners by import path, and what is refused of them."""
 
 import itertools
+import random
 import subprocess
 import sys
 from dataclasses import replace
@@ -33,6 +34,28 @@ class Moody(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # they have n
     def predict(self, code):
         """Say it of every query."""
         return np.full(len(code), self.label_)
+
+
+class Odd(Moody):
+    """A classifier whose votes depend on more than its rows and the one query, or may."""
+
+    def __init__(self, does=""):
+        self.does = does
+
+    def fit(self, _code, labels):
+        """Learn the first label."""
+        self.label_ = labels[0]
+        if self.does == "draws":
+            random.random()  # noqa: S311 -- it is what must not be done
+        if self.does == "draws of numpy":
+            np.random.random()  # noqa: NPY002 -- as above
+        if self.does == "exits":
+            sys.exit("for good")
+        return self
+
+    def predict(self, code):
+        """Say it of every query that is above the others' mean."""
+        return self.label_ + (code[:, 0] > code[:, 0].mean()) if self.does == "compares" else super().predict(code)
 
 
 @pytest.mark.parametrize(
@@ -80,9 +103,13 @@ def test_refusals_name_the_field(setting, field, said):
         (Setting("sklearn.ensemble.GradientBoostingClassifier", {"loss": "exponential"}), "binary"),
         (
             Setting("sklearn.dummy.DummyClassifier", {"strategy": "stratified"}),
-            "another order",
+            "among other rows",
         ),  # a row's place decides
         (Setting(f"{__name__}.Moody"), "fitted again"),
+        (Setting(f"{__name__}.Odd", {"does": "compares"}), "among other rows"),
+        (Setting(f"{__name__}.Odd", {"does": "draws"}), "which all teachers share"),
+        (Setting(f"{__name__}.Odd", {"does": "draws of numpy"}), "which all teachers share"),
+        (Setting(f"{__name__}.Odd", {"does": "exits"}), "for good"),
         (Setting("sklearn.naive_bayes.CategoricalNB"), "takes memory"),  # one query would end the daemon, for ever
     ],
 )
@@ -103,6 +130,9 @@ def test_what_fits_is_not_refused(rows):
         Setting("sklearn.neural_network.MLPClassifier", {"hidden_layer_sizes": [4, 3], "max_iter": 2}),
         Setting("sklearn.neighbors.KNeighborsClassifier", {"n_neighbors": 1}),
         Setting("sklearn.naive_bayes.CategoricalNB", features=(Feature(name="kind", categories=("a", "b")),)),
+        Setting(f"{__name__}.Odd"),
+        Setting("sklearn.ensemble.BaggingClassifier", {"n_estimators": 2}),
+        Setting("sklearn.linear_model.SGDClassifier"),
         Setting("sklearn.naive_bayes.GaussianNB", {"priors": [0.2, 0.3, 0.5]} if rows > 1 else {}),
     ):
         check_learner(replace(setting, teacher_rows=rows))
