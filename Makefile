@@ -42,7 +42,7 @@ test: lint broker browser bus watch ## run all checks, then the tests of the fir
 	@echo "== pytest"
 	@$(BIN)/pytest -n $(WORKERS) -m "not slow" $(if $(COVERAGE),--cov --cov-report=term) $(ARGS)
 
-test-all: dev broker browser bus watch ## run all other tests: storms, leaks, audits, experiments, more of each broker
+test-all: dev broker browser bus watch build/peers/.ready ## run all other tests: storms, leaks, audits, experiments, more of each broker
 	@$(BIN)/pytest -n $(WORKERS) -m slow $(ARGS)
 
 mutants: dev broker ## plant faults; tests must find each (ARGS="--only Kafka"), or an audit (ARGS="--list privacy")
@@ -87,8 +87,17 @@ fuzz: dev ## a million mutated messages through the codecs, and mutated files th
 growth: dev ## watch memory and snapshots over many rounds (ARGS="--rounds 1e9")
 	@$(BIN)/python -m tests.experiments.growth $(ARGS)
 
-bench: dev broker ## measure speed beside peers in the same run; writes build/benchmarks.json
+bench: dev broker build/peers/.ready ## measure speed beside peers in the same run; writes build/benchmarks.json
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
+
+# What people would take instead: a Java application (Kafka Streams), and packages that pin what Perpetua does not.
+build/peers/.ready: tests/benchmarks/peers/pom.xml tests/benchmarks/peers/LinearRule.java tests/benchmarks/peers/requirements.txt \
+		$(VENV)/.installed-dev $(VENV)/.broker
+	@deploy/bootstrap.sh $(VENV) compiler
+	@PYTHONPATH=deploy/kafka $(BIN)/python tests/benchmarks/peers/compile.py build/peers/java
+	@$(BIN)/python -m venv build/peers/venv
+	@build/peers/venv/bin/python -m pip install --quiet --disable-pip-version-check -r tests/benchmarks/peers/requirements.txt
+	@touch $@
 
 compare: dev build/promises/.packages ## compare with other learners on the demo's data (minutes) and five real tables (hours; ARGS="--only demo")
 	@$(BIN)/python -m tests.experiments.comparison $(ARGS)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from processes import BrokerError, locked, run, say
 
-__all__ = ["check_java", "fetch", "find_java"]
+__all__ = ["build", "check_java", "fetch", "find_java"]
 
 HERE = Path(__file__).resolve().parent
 OLDEST_JAVA = 17
@@ -60,28 +60,33 @@ def fetch() -> Path:
     folder = jar_folder()
     if folder.exists():
         return folder
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise BrokerError(
-            "Kafka's jars are fetched with Maven, and there is no `mvn` on the PATH."
-            " Install it (Debian and Ubuntu: apt-get install maven)."
-        )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with locked(folder.parent / "kafka.lock"):
         if folder.exists():  # another process fetched them while this one waited
             return folder
         say(f"Fetching Kafka's jars into {folder} (43 MB, once) ...")
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetching-") as temporary:
-            goal = ["dependency:copy-dependencies", f"-DoutputDirectory={temporary}/jars"]
-            command = [maven, "-B", "-q", "-f", str(HERE / "pom.xml"), *goal]
-            try:
-                run(command, seconds=FETCH_SECONDS, purpose="fetch Kafka")
-            except BrokerError:
-                trust = trusted_by_the_machine(Path(temporary, "trust.p12"))
-                say("Trying again with the certificates that this machine trusts besides Java's ...")
-                run([*command, "-U", *trust], seconds=FETCH_SECONDS, purpose="fetch Kafka")
+            build(HERE / "pom.xml", "dependency:copy-dependencies", f"-DoutputDirectory={temporary}/jars")
             Path(temporary, "jars").rename(folder)
     return folder
+
+
+def build(pom: Path, *goals: str) -> None:
+    """Run Maven; once more with the certificates of the machine if that fails with Java's own."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise BrokerError(
+            "Kafka's jars are fetched with Maven, and there is no `mvn` on the PATH."
+            " Install it (Debian and Ubuntu: apt-get install maven)."
+        )
+    command = [maven, "-B", "-q", "-f", str(pom), *goals]
+    try:
+        run(command, seconds=FETCH_SECONDS, purpose="fetch Kafka")
+    except BrokerError:
+        say("Trying again with the certificates that this machine trusts besides Java's ...")
+        with tempfile.TemporaryDirectory() as folder:
+            trust = trusted_by_the_machine(Path(folder, "trust.p12"))
+            run([*command, "-U", *trust], seconds=FETCH_SECONDS, purpose="fetch Kafka")
 
 
 def trusted_by_the_machine(path: Path) -> list[str]:

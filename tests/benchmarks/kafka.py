@@ -32,7 +32,7 @@ _ECHOES: Final[Mapping[str, tuple[str, Floor | None]]] = {
 }
 
 
-class _Trials:
+class Trials:
     """A broker's trials, and the model that answers.
 
     Args:
@@ -57,8 +57,12 @@ class _Trials:
         """Return a fresh trial."""
         return Trial(self._broker, self._folder / f"run-{next(self._numbers)}", partitions, content_type)
 
+    def run(self, service: Service, bodies: Sequence[Sequence[bytes]]) -> Callable[[], Throughput]:
+        """Return what measures a service's throughput on a fresh trial."""
+        return lambda: measure_throughput(self.trial(), service, bodies)
 
-def _best(settings: Settings, runs: Mapping[str, Callable[[], Throughput]]) -> dict[str, Throughput]:
+
+def fastest(settings: Settings, runs: Mapping[str, Callable[[], Throughput]]) -> dict[str, Throughput]:
     """Measure all in turns, and return the best of each."""
     started, found = time.perf_counter(), {name: [run()] for name, run in runs.items()}
     while len(found[next(iter(runs))]) < settings.kafka_pairs or time.perf_counter() - started < settings.seconds:
@@ -70,7 +74,7 @@ def _best(settings: Settings, runs: Mapping[str, Callable[[], Throughput]]) -> d
     }
 
 
-def _json_bodies(settings: Settings, count: int, seed: int = 4) -> list[bytes]:
+def json_bodies(settings: Settings, count: int, seed: int = 4) -> list[bytes]:
     """Return queries of the form {"id":"q17","x":[0.31,0.62]}."""
     rows = queries(count, settings.narrow, seed).round(2).tolist()
     return [b'{"id":"q%d","x":%b}' % (number, msgspec.json.encode(row)) for number, row in enumerate(rows)]
@@ -79,10 +83,10 @@ def _json_bodies(settings: Settings, count: int, seed: int = 4) -> list[bytes]:
 def measure_json(settings: Settings) -> Iterator[Row]:
     """Measure one JSON query a record against echoes of as many records in transactions of the same size."""
     with tempfile.TemporaryDirectory() as folder:
-        trials, bodies = _Trials(settings, Path(folder)), [_json_bodies(settings, settings.kafka_records)]
+        trials, bodies = Trials(settings, Path(folder)), [json_bodies(settings, settings.kafka_records)]
         services: dict[str, Service] = {"daemon": Daemons(trials.state), **{kind: Echo(kind) for kind in _ECHOES}}
-        runs = {name: _run(trials, service, bodies) for name, service in services.items()}
-        best = _best(settings, runs)
+        runs = {name: trials.run(service, bodies) for name, service in services.items()}
+        best = fastest(settings, runs)
     daemon = best.pop("daemon")
     for kind, echo in best.items():
         peer, floor = _ECHOES[kind]
@@ -92,14 +96,10 @@ def measure_json(settings: Settings) -> Iterator[Row]:
         yield Row(name, daemon.busy * 1e6, "µs", echo.busy * 1e6)
 
 
-def _run(trials: _Trials, service: Service, bodies: Sequence[Sequence[bytes]]) -> Callable[[], Throughput]:
-    return lambda: measure_throughput(trials.trial(), service, bodies)
-
-
 def measure_arrow(settings: Settings) -> Iterator[Row]:
     """Measure Arrow messages of 1,000 rows against the engine alone, and against one JSON query a record."""
     with tempfile.TemporaryDirectory() as folder:
-        trials, rows = _Trials(settings, Path(folder)), settings.kafka_rows
+        trials, rows = Trials(settings, Path(folder)), settings.kafka_rows
         count = settings.kafka_messages
         features = queries(rows * count, settings.narrow, seed=4)
         bodies = [[query_body(features[start : start + rows]) for start in range(0, rows * count, rows)]]
@@ -109,8 +109,8 @@ def measure_arrow(settings: Settings) -> Iterator[Row]:
             found = measure_throughput(trials.trial(ARROW_STREAM), Daemons(trials.state), bodies)
             return Throughput(rows * found.rate, found.busy / rows, [])
 
-        json = _json_bodies(settings, settings.kafka_records)
-        best = _best(
+        json = json_bodies(settings, settings.kafka_records)
+        best = fastest(
             settings,
             {
                 "arrow": arrow,
@@ -126,11 +126,11 @@ def measure_arrow(settings: Settings) -> Iterator[Row]:
 def measure_delays(settings: Settings) -> Iterator[Row]:
     """Measure from produce to readable committed answer, at half the rate that the daemon was seen to keep up with."""
     with tempfile.TemporaryDirectory() as folder:
-        trials = _Trials(settings, Path(folder))
-        bodies = _json_bodies(settings, settings.kafka_records)
+        trials = Trials(settings, Path(folder))
+        bodies = json_bodies(settings, settings.kafka_records)
         daemons, echo = Daemons(trials.state), Echo("batches")
         rate = max(measure_throughput(trials.trial(), daemons, [bodies]).rate for _ in range(settings.pairs)) / 2
-        bodies = _json_bodies(settings, int(rate * settings.kafka_seconds))
+        bodies = json_bodies(settings, int(rate * settings.kafka_seconds))
         found: dict[str, list[Delays]] = {"daemon": [], "echo": []}
         for _ in range(settings.pairs):
             for name, service in (("daemon", daemons), ("echo", echo)):
@@ -148,8 +148,8 @@ def measure_processes(settings: Settings) -> Iterator[Row]:
         AssertionError: They are not.
     """
     with tempfile.TemporaryDirectory() as folder:
-        trials = _Trials(settings, Path(folder), _SHARDS)
-        bodies = [_json_bodies(settings, 2 * settings.kafka_records // _SHARDS, seed) for seed in range(_SHARDS)]
+        trials = Trials(settings, Path(folder), _SHARDS)
+        bodies = [json_bodies(settings, 2 * settings.kafka_records // _SHARDS, seed) for seed in range(_SHARDS)]
         rates: dict[int, float] = {}
         answers: list[list[bytes]] | None = None
         for _ in range(settings.pairs):

@@ -158,16 +158,19 @@ class Daemons(Service):
     """`perpetua serve`, in one or more processes over one state.
 
     Attributes:
-        state: A fresh state, of which each run gets a copy.
+        state: A fresh state, of which each trial gets a copy.
         processes: How many.
+        session: Seconds after which the group takes one for dead that is silent.
     """
 
     state: Path
     processes: int = 1
+    session: float = 10.0
 
     def commands(self, trial: Trial) -> list[list[str]]:
         """See `Service.commands`."""
-        shutil.copytree(self.state, trial.folder / "state")
+        if not (trial.folder / "state").exists():  # else it goes on
+            shutil.copytree(self.state, trial.folder / "state")
         config = trial.folder / "serve.toml"
         config.write_text(f"""
 [state]
@@ -178,6 +181,7 @@ servers = ["{trial.broker.servers}"]
 kind = "kafka"
 topic = "{trial.queries}"
 group = "{trial.name}"
+session_seconds = {self.session}
 [sink]
 kind = "kafka"
 topic = "{trial.answers}"

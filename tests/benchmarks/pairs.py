@@ -33,6 +33,9 @@ class Settings:
         kafka_messages: Arrow messages.
         kafka_rows: Rows of each.
         kafka_seconds: How long queries are sent at half the maximal rate.
+        kafka_slow_records: Records for a peer that is slow.
+        kafka_peer_rate: Queries a second that all peers are to answer, for `kafka_seconds`.
+        kafka_session: Seconds after which a group takes a member for dead that is silent.
         kafka_processes: Numbers of processes to measure, the first of them 1.
         mqtt_queries: Messages with one query each, over MQTT.
         mqtt_seconds: How long they are sent at half the maximal rate.
@@ -56,6 +59,9 @@ class Settings:
     kafka_messages: int = 8_000
     kafka_rows: int = 1_000
     kafka_seconds: float = 6.0
+    kafka_slow_records: int = 40_000
+    kafka_peer_rate: int = 20_000
+    kafka_session: float = 10.0
     kafka_processes: tuple[int, ...] = (1, 2, 4)
     mqtt_queries: int = 6_000
     mqtt_seconds: float = 4.0

@@ -29,6 +29,9 @@ _TINY = Settings(
     kafka_rows=20,
     kafka_processes=(1,),
     kafka_seconds=0.2,
+    kafka_slow_records=400,
+    kafka_peer_rate=1_000,
+    kafka_session=1.0,
     mqtt_queries=400,
     mqtt_seconds=0.2,
 )
@@ -53,13 +56,18 @@ _ROWS = {
     "watching": 1,
 }
 _KAFKA_ROWS = {"kafka-json": 6, "kafka-arrow": 2, "kafka-delay": 2, "kafka-processes": 1}
+_PEER_ROWS = {"kafka-peers": 24}
 
 
-@pytest.mark.parametrize("counts", [_ROWS, pytest.param(_KAFKA_ROWS, marks=pytest.mark.slow)], ids=["all", "kafka"])
+@pytest.mark.parametrize(
+    "counts",
+    [_ROWS, *(pytest.param(counts, marks=pytest.mark.slow) for counts in (_KAFKA_ROWS, _PEER_ROWS))],
+    ids=["all", "kafka", "peers"],
+)
 def test_every_topic_is_measured_and_written(tmp_path: Path, counts: dict[str, int]) -> None:
     """On tiny sizes all topics have positive figures, and the file holds five keys for each."""
     said: list[str] = []
-    assert set(counts) <= set(TOPICS) == {*_ROWS, *_KAFKA_ROWS}
+    assert set(counts) <= set(TOPICS) == {*_ROWS, *_KAFKA_ROWS, *_PEER_ROWS}
     rows = run(list(counts), _TINY, said.append)
     write(tmp_path / "build" / "b.json", rows)
     entries = json.loads((tmp_path / "build" / "b.json").read_text())

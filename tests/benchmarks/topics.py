@@ -19,6 +19,7 @@ from tests.benchmarks import (
     ensemble,
     files,
     kafka,
+    kafka_peers,
     mqtt,
     noise,
     planner,
@@ -50,6 +51,7 @@ TOPICS: Final[Mapping[str, Callable[[Settings], Iterator[Row]]]] = {
     "kafka-arrow": kafka.measure_arrow,
     "kafka-delay": kafka.measure_delays,
     "kafka-processes": kafka.measure_processes,
+    "kafka-peers": kafka_peers.measure,
     "mqtt": mqtt.measure,
 }
 """What can be measured, in the order in which it is."""

@@ -1,0 +1,3 @@
+"""Peers run in environments of their own, with packages that the tests' has not."""
+
+collect_ignore = ["peers"]
