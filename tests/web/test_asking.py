@@ -196,7 +196,7 @@ async def test_too_much_and_no_room(site: _Site, monkeypatch: pytest.MonkeyPatch
 
 
 async def test_stop_tells_who_waits(site: _Site):
-    """That the question is taken in, and where its answer will be; others, and who fetches theirs, are to come again."""
+    """That the question is taken in, and where its answer will be; others are sent away, and whoever fetches theirs."""
     waiting = asyncio.create_task(site.ask(Prefer="wait=30"))
     await until(lambda: site.desk.questions.end == 1)
     await site.source.close()
