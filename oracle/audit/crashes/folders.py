@@ -144,6 +144,7 @@ def serve_to_the_end(served: ServedFolder, serve_it: Serve) -> None:
 
 def _serve(served: ServedFolder, serve_it: Serve, answers: int, *, follow: bool) -> None:
     """Serve so far; where a daemon ends by itself or is stuck, start it again: a crash more must change nothing."""
+    why, done = "", False
     for _ in range(_TRIES):
         process = served.start(serve_it, follow=follow)
         try:
@@ -153,14 +154,13 @@ def _serve(served: ServedFolder, serve_it: Serve, answers: int, *, follow: bool)
             stuck = process.is_alive()
             process.kill()
             process.join()
+        done = not stuck and process.exitcode == _DONE
+        why = "it makes no progress" if stuck else f"it exited with {process.exitcode}"
         if not stuck and process.exitcode == _REFUSES:  # no machine does that
-            break
-    if not stuck and process.exitcode in {_DONE, _REFUSES}:
-        msg = f"audited daemon: it exited with {process.exitcode}: {served.last_words()}"
-        raise StateError(msg)
-    what = "it makes no progress" if stuck else f"it exited with {process.exitcode}"
-    msg = f"audited daemon: {what}, {_TRIES} times: {served.last_words()}"
-    raise ResourceError(msg)
+            msg = f"audited daemon: {why}: {served.last_words()}"
+            raise StateError(msg)
+    msg = f"audited daemon: {why}, {_TRIES} times: {served.last_words()}"
+    raise StateError(msg) if done else ResourceError(msg)
 
 
 def _came_so_far(served: ServedFolder, process: BaseProcess, answers: int, *, follow: bool) -> bool:
