@@ -13,14 +13,14 @@ import msgspec
 import numpy as np
 
 from oracle.accounting.ledger import LedgerEvent, PhaseEnded, SideRearmed
-from oracle.audit.crashes.daemons import Serve, ServedFolder, serve, serve_and_kill, serve_to_the_end
+from oracle.audit.crashes.folders import Serve, ServedFolder, serve, serve_and_kill, serve_to_the_end
 from oracle.audit.findings import Check
 from oracle.audit.games.game import Game
 from oracle.audit.games.hammers import known_rows, value_at
 from oracle.audit.games.plans import TARGETS, small_plan
 from oracle.audit.randomness import Randomness
 from oracle.audit.runs.served import Served
-from oracle.errors import StateError
+from oracle.errors import ResourceError, StateError
 from oracle.planning.plan import BoxPlan
 from oracle.state.format import Snapshot
 
@@ -80,6 +80,7 @@ def strike_boundaries(folder: Path, seed: bytes, serve_it: Serve = serve) -> Che
 
     The log ends there for each of these kills: the first one strikes while the batch with the last round before the
     boundary is answered, the second one when it is, the third one when the round behind it, alone in its batch, is.
+    A world whose daemons cannot be kept running on this machine is not looked at.
 
     Args:
         folder: An empty folder to work in.
@@ -88,7 +89,7 @@ def strike_boundaries(folder: Path, seed: bytes, serve_it: Serve = serve) -> Che
     """
     started = time.monotonic()
     plan = small_plan(TARGETS[0], _EPSILON, _DELTA)
-    kills, said = 0, []
+    kills, said, unplayed = 0, list[str](), list[str]()
     for present in (False, True):
         game = Game(plan, Randomness(seed, "daemon, boundaries").secret(int(present)), present=present)
         game.train(*known_rows(plan))
@@ -98,18 +99,23 @@ def strike_boundaries(folder: Path, seed: bytes, serve_it: Serve = serve) -> Che
         served = ServedFolder(folder / f"{int(present)}", plan, snapshot)
         try:
             same = _served(served, serve_it, whole, bodies, at)
+            kills += _KILLS * len(at)
         except StateError as exc:
             same = False
             said.append(str(exc))
-        kills += _KILLS * len(at)
+        except (ResourceError, OSError) as exc:
+            same = served.answers() == whole.replies[: len(served.answers())]
+            unplayed.append(f"not looked at, as the machine did not let a daemon run: {exc}")
         said += [] if same else [f"the world {'with' if present else 'without'} the query went another way"]
         shutil.rmtree(folder / f"{int(present)}")
     return Check(
         cell="daemon|boundaries",
         target="serve, killed and restarted",
         name="a kill where a side is armed or a phase ends changes nothing",
-        passed=not said,
-        says="; ".join(said) or f"{kills} kills in two worlds, all answers and ledger lines as without a kill",
+        passed=not said and not unplayed,
+        unsure=bool(unplayed) and not said,
+        says="; ".join(said + unplayed)
+        or f"{kills} kills in two worlds, all answers and ledger lines as without a kill",
         seconds=time.monotonic() - started,
     )
 

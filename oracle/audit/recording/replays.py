@@ -13,6 +13,7 @@ from oracle.audit.recording.listening import Listener
 from oracle.audit.recording.tape import Address, Change, Divergence, Tape
 from oracle.audit.recording.work import Work, worked_on
 from oracle.errors import DataError
+from oracle.planning.bisection.model import BisectionPlan
 from oracle.planning.ensemble.model import EnsemblePlan
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.predictors.base import Answers, Predictor, PublicFacts, StateArrays
@@ -129,11 +130,13 @@ class Replayed(NamedTuple):
         moved: What inputs differed.
         wrong: What else differed, if anything.
         until: The first cut at which the state was that of D again; past the last one where it never was.
+        refused: Whether D' has a row that none may be, and was refused.
     """
 
     moved: Sequence[Moved]
     wrong: str | None
     until: int
+    refused: bool = False
 
 
 def _trained(world: World, listener: Listener, tape: Tape) -> tuple[StateArrays, int | None, list[Any]]:
@@ -206,9 +209,15 @@ def replay(run: Recorded, listener: Listener, other: Other) -> Replayed:
         until = _replayed(run, listener, other, moved)
     except Divergence as exc:
         return Replayed(moved, str(exc), run.cuts[-1] + 1)
-    except DataError:  # no such row is taken
-        return Replayed([], None, 0)
+    except DataError:
+        refused = _out_of_range(other.world)
+        return Replayed([], None if refused else "rows are refused: it follows from the data", 0, refused)
     return Replayed(moved, None, until)
+
+
+def _out_of_range(world: World) -> bool:
+    """Return whether a row may be refused, as of OnlineBisection: of other predictors any number may be in one."""
+    return isinstance(world.plan, BisectionPlan) and not ((world.rows >= 0.0) & (world.rows <= 1.0)).all()
 
 
 def _replayed(run: Recorded, listener: Listener, other: Other, moved: list[Moved]) -> int:

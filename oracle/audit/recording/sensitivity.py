@@ -59,7 +59,7 @@ def sensitivity(plan: Plan, randomness: Randomness) -> Seen:
     wrong = _short(plan)
     if wrong is not None:
         return False, f"the plan charges for less than a record may move: {wrong}"
-    rows = queries = 0
+    rows = queries = refused = 0
     shown: dict[str, float] = {}
     with listening() as listener:
         for number, world in enumerate(worlds_of(plan, randomness)):
@@ -70,13 +70,18 @@ def sensitivity(plan: Plan, randomness: Randomness) -> Seen:
                 if wrong is not None:
                     whose = "a row" if other.round is None else f"the query of round {other.round}"
                     return False, f"run {number}: without or with {whose}: {wrong}"
+                refused += found.refused
                 rows, queries = rows + (other.round is None), queries + (other.round is not None)
                 for one in found.moved:
                     shown[_name(one)] = max(shown.get(_name(one), 0.0), abs(one.change.by))
     moved = ", ".join(f"{name} {most:.3g}" for name, most in sorted(shown.items()))
     if not shown:
         return False, "no record moves any input: nothing is learned, or nothing was seen"
-    return True, f"{rows} rows and {queries} queries moved no input further than is declared: {moved} at most"
+    out = f", and {refused} out of range were refused" if refused else ""
+    return (
+        True,
+        f"{rows - refused} rows and {queries} queries moved no input further than is declared: {moved} at most{out}",
+    )
 
 
 def _name(one: Moved) -> str:

@@ -1,12 +1,13 @@
 """Games through real daemons that are killed: the real one keeps its noise, a broken one is found out."""
 
 from oracle.audit.crashes import daemons
-from oracle.audit.crashes.daemons import Played, play_daemon, play_game, serve
+from oracle.audit.crashes.daemons import Played, play_daemon, play_game
+from oracle.audit.crashes.folders import serve
 from oracle.audit.findings import Check, Finding
 from oracle.audit.games.game import Game
 from oracle.audit.games.hammers import hammer
 from oracle.audit.games.plans import TARGETS, small_plan
-from tests.audit.crashes.broken_serve import serve_drawn_again
+from tests.audit.crashes.broken_serve import serve_drawn_again, serve_never, serve_once_killed
 
 SECRET = bytes(range(32))
 
@@ -55,6 +56,22 @@ def test_noise_that_is_drawn_again_is_found(tmp_path):
     assert check.says.startswith("0 games, 0 kills")
     assert "in 2 more a daemon ended by itself, first: " in check.says
     assert "diverged" in check.says
+
+
+def test_what_the_machine_ends_is_not_looked_at(tmp_path):
+    """Where daemons cannot be kept running nothing is said against what they show, and no other game is begun."""
+    (check,) = play_daemon(tmp_path, bytes(16), 1e-2, games=3, beside=1, serve_it=serve_never)
+    assert isinstance(check, Check)
+    assert (check.passed, check.unsure) == (False, True)
+    assert check.says.startswith("0 games, 0 kills")
+    assert "; 6 more were not looked at, as the machine did not let a daemon run: " in check.says
+    assert "exited with -9, 3 times" in check.says
+
+
+def test_a_daemon_that_somebody_else_ends_is_started_again(tmp_path):
+    """A game goes on behind a daemon that was killed, and behind one that was stopped, as behind its own kills."""
+    plan = small_plan(TARGETS[0], 4.0, 0.01)
+    assert play_game(tmp_path / "game", serve_once_killed, plan, SECRET, present=True).same
 
 
 def test_kills_fall_within_batches(tmp_path):

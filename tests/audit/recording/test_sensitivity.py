@@ -1,14 +1,18 @@
 """Inputs of mechanisms on replayed neighbours: other runs than the audit's, and what a tape hears and refuses."""
 
+import re
+
 import numpy as np
 import pytest
 
 from oracle.audit.randomness import Draws, Randomness
+from oracle.audit.recording import replays
 from oracle.audit.recording.listening import listening
 from oracle.audit.recording.replays import Other, World, record, replay
 from oracle.audit.recording.tape import Divergence, Tape
 from oracle.audit.runs.uneven import classical_run
 from oracle.audit.structure.checks import run_check, structure_names
+from oracle.errors import DataError
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.choice import stripes
 from oracle.mechanisms.keys import PhaseKey
@@ -17,6 +21,7 @@ from oracle.mechanisms.thresholds import paid
 from oracle.mechanisms.thresholds.paid import BetweenThresholds
 from oracle.mechanisms.thresholds.stopper import Stopper
 from oracle.predictors.ensemble import control
+from oracle.predictors.kinds import new_trainer
 from tests.audit.planted.catchers import CATCHERS
 
 SEED = bytes(range(48, 64))
@@ -133,5 +138,34 @@ def test_a_state_that_is_the_same_again_ends_a_replay():
     fewer[np.flatnonzero(labels)[0]] = False
     with listening() as listener:
         recorded = record(world, listener)
-        assert replay(recorded, listener, Other(world._replace(rows=other))) == ([], None, 0)
+        assert replay(recorded, listener, Other(world._replace(rows=other))) == ([], None, 0, False)
         assert replay(recorded, listener, Other(world._replace(labels=fewer))).moved
+
+
+@pytest.mark.parametrize("check", [_MOVES, "all else follows from what mechanisms say"])
+def test_rows_that_are_refused_are_not_passed_over(check, monkeypatch):
+    """A trainer that takes some rows, and not their neighbours, tells which they are."""
+
+    def choosy(plan, secret):
+        trainer = new_trainer(plan, secret)
+        taken = trainer.add
+
+        def add(rows, labels):
+            if not labels.any() or np.abs(rows).max() > 1e8:
+                raise DataError("these rows are none")
+            taken(rows, labels)
+
+        monkeypatch.setattr(trainer, "add", add)
+        return trainer
+
+    monkeypatch.setattr(replays, "new_trainer", choosy)
+    found = run_check("boxes, one side", check, SEED)
+    assert not found.passed
+    assert "rows are refused" in found.says
+
+
+def test_rows_that_none_may_be_are_counted_for_themselves():
+    """Of OnlineBisection numbers out of range are refused, whatever else there is; they have moved nothing."""
+    found = run_check("bisection, efficient", _MOVES, SEED)
+    assert found.passed
+    assert re.search(r"and \d+ out of range were refused", found.says)
