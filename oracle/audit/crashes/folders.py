@@ -18,7 +18,7 @@ from oracle.state.folder import FolderStore
 from oracle.state.format import Snapshot
 from oracle.state.keys import create_key_file
 
-__all__ = ["Serve", "ServedFolder", "serve", "serve_and_kill", "serve_to_the_end"]
+__all__ = ["Serve", "ServedFolder", "serve", "serve_and_kill", "serve_past_the_end", "serve_to_the_end"]
 
 Serve = Callable[[str], None]
 """Serves the configuration at this path, in a process of its own."""
@@ -31,6 +31,8 @@ _TRIES: Final = 3
 
 _DONE, _REFUSES = 0, 3
 """Exit statuses with which a daemon says that it is done, or that the state or the log is not as it was left."""
+
+_PLAN_ENDED: Final = "the plan's last phase has ended"
 
 _POLL: Final = 0.002
 
@@ -140,6 +142,30 @@ def serve_to_the_end(served: ServedFolder, serve_it: Serve) -> None:
         ResourceError: It cannot be kept running.
     """
     _serve(served, serve_it, served.fed, follow=False)
+
+
+def serve_past_the_end(served: ServedFolder, serve_it: Serve) -> None:
+    """Serve a log that goes on behind the plan's last round, until the daemon says so and ends by itself.
+
+    Raises:
+        StateError: It ends otherwise.
+        ResourceError: It does not end, or something else ends it.
+    """
+    for _ in range(_TRIES):
+        process = served.start(serve_it, follow=True)
+        process.join(_STALL_SECONDS)
+        stuck = process.is_alive()
+        process.kill()
+        process.join()
+        if not stuck and process.exitcode == _REFUSES and _PLAN_ENDED in served.last_words():
+            return
+        if not stuck and process.exitcode in {_DONE, _REFUSES}:
+            msg = (
+                f"audited daemon: behind the plan's last round it exited with {process.exitcode}: {served.last_words()}"
+            )
+            raise StateError(msg)
+    msg = f"audited daemon: behind the plan's last round it does not end by itself: {served.last_words()}"
+    raise ResourceError(msg)
 
 
 def _serve(served: ServedFolder, serve_it: Serve, answers: int, *, follow: bool) -> None:

@@ -1,5 +1,6 @@
 """`perpetua serve`, broken on purpose."""
 
+import contextlib
 import os
 import signal
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 from oracle.audit.crashes.folders import serve
 from tests.audit.planted.mutants import planted
 
-__all__ = ["serve_drawn_again", "serve_never", "serve_once_killed"]
+__all__ = ["serve_and_say_well", "serve_drawn_again", "serve_never", "serve_once_killed"]
 
 
 def serve_drawn_again(configuration: str) -> None:
@@ -19,6 +20,12 @@ def serve_drawn_again(configuration: str) -> None:
 def serve_never(_configuration: str) -> None:
     """Be killed, as where memory runs out."""
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def serve_and_say_well(configuration: str) -> None:
+    """Serve, and say that all is well whatever it ends with."""
+    with contextlib.suppress(SystemExit):
+        serve(configuration)
 
 
 def serve_once_killed(configuration: str) -> None:
