@@ -7,8 +7,9 @@ from oracle.errors import PerpetuaError
 
 __all__ = ["Answered", "Asker", "Failed"]
 
-Answered = Callable[[bytes, bytes], None]
-"""Is told an answer: a question's correlation data, and the body. Others' and repeated ones are told too."""
+Answered = Callable[[bytes, bytes | PerpetuaError], None]
+"""Is told a question's correlation data, and the answer's body or why none will come. Others' and repeated ones are
+told too."""
 
 Failed = Callable[[PerpetuaError], None]
 """Is told why no answer will come any more."""

@@ -106,12 +106,11 @@ class HttpAsker:
         self._open.clear()
 
     async def _fetch(self, correlation: bytes, where: str) -> None:
-        """Wait for an answer; one that is no longer kept never comes."""
+        """Wait for an answer, or to hear that it is no longer kept."""
         reply = await self._until_said("GET", where, None, {"Prefer": f"wait={_WAIT}"})
         while reply.status == _TAKEN:
             reply = await self._until_said("GET", where, None, {"Prefer": f"wait={_WAIT}"})
-        if reply.is_answer:
-            self._answered(correlation, reply.body)
+        self._answered(correlation, reply.body if reply.is_answer else self._refused(reply))
 
     async def _until_said(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> _Reply:
         """Make a request until there is a reply to it, and the daemon is not busy."""

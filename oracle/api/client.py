@@ -63,7 +63,7 @@ class Question:
             RejectedError: The daemon does not answer this question; it says why.
             UnansweredError: There is no answer yet, or the client was closed before.
             BusError: It was not sent, or answers cannot be read any more.
-            RefusedError: The bus does not take it.
+            RefusedError: The bus does not take it, or the daemon no longer keeps its answer (HTTP).
         """
         reply: dict[str, Any] = msgspec.json.decode(await self.reply(seconds))
         if isinstance(reply.get("error"), str):  # a number is what the plan promises
@@ -232,10 +232,10 @@ class Client:
         self._sending.discard(sending)
         self._room.release()
 
-    def _answered(self, correlation: bytes, body: bytes) -> None:
+    def _answered(self, correlation: bytes, outcome: bytes | PerpetuaError) -> None:
         question = self._open.get(correlation)
         if question is not None:
-            question._end(body)  # noqa: SLF001 -- as above
+            question._end(outcome)  # noqa: SLF001 -- as above
 
     def _fail(self, error: PerpetuaError) -> None:
         self._ended = self._ended or error
