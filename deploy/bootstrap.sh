@@ -106,19 +106,19 @@ install_run() {
     quietly "$python" -m venv "$venv"
   fi
   say "Installing the packages of requirements.lock (about a minute the first time) ..."
-  pip_install --require-hashes -r "$here/requirements-build.lock"
-  pip_install --require-hashes --no-build-isolation --use-pep517 -r "$root/requirements.lock"
+  pip_install --no-deps --require-hashes -r "$here/requirements-build.lock"
+  pip_install --no-deps --require-hashes --no-build-isolation --use-pep517 -r "$root/requirements.lock"
   pip_install --no-deps --no-build-isolation -e "$root"
 }
 
 install_dev() {
   say "Installing the packages of deploy/requirements-dev.lock ..."
-  pip_install --require-hashes --no-build-isolation --use-pep517 -r "$here/requirements-dev.lock"
+  pip_install --no-deps --require-hashes --no-build-isolation --use-pep517 -r "$here/requirements-dev.lock"
 }
 
 install_docs() {
   say "Installing the packages of deploy/requirements-docs.lock ..."
-  pip_install --require-hashes --no-build-isolation --use-pep517 -r "$here/requirements-docs.lock"
+  pip_install --no-deps --require-hashes --no-build-isolation --use-pep517 -r "$here/requirements-docs.lock"
 }
 
 install_broker() {

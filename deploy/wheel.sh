@@ -15,7 +15,7 @@ tar -xzf dist/perpetua-*.tar.gz -C build/wheel
 
 "$venv/bin/python" -m venv build/wheel/venv
 pip="build/wheel/venv/bin/python -m pip --disable-pip-version-check --quiet"
-$pip install --require-hashes --only-binary :all: -r deploy/requirements-run.lock
+$pip install --no-deps --require-hashes --only-binary :all: -r deploy/requirements-run.lock
 $pip install --no-deps --no-index dist/perpetua-*.whl
 $pip check
 
