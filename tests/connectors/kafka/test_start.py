@@ -7,7 +7,6 @@ import struct
 import subprocess
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -17,6 +16,7 @@ from connectors.kafka.traffic import committed_values, first_and_last, send, sen
 from oracle.errors import BusError
 from tests.support.folders import command, environment, long_plan, make_state
 from tests.support.kafka import wait_until
+from tests.support.processes import handles_stop
 from tests.support.waiting import TIMEOUT
 
 _CONFIG = """
@@ -105,20 +105,13 @@ def test_a_daemon_that_waits_for_brokers_stops_when_told(request, configure, tmp
         process = subprocess.Popen(line, stderr=output, env=environment())
     try:
         wait_until(lambda: event in log.read_text())
-        wait_until(lambda: _handled(process.pid))
+        wait_until(lambda: handles_stop(process.pid))
         process.send_signal(signal.SIGTERM)
         assert process.wait(TIMEOUT) == 0
     finally:
         process.kill()
         process.wait()
     assert '"daemon.stopped"' in log.read_text().splitlines()[-1]
-
-
-def _handled(pid: int) -> bool:
-    """Return whether a process has a handler for SIGTERM yet."""
-    status = Path(f"/proc/{pid}/status").read_text().splitlines()
-    caught = next(line.split()[1] for line in status if line.startswith("SigCgt:"))
-    return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
 
 
 @pytest.mark.parametrize("words", [("check",), ("topics",), ("verify", "--from")])

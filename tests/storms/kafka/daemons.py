@@ -19,9 +19,11 @@ from connectors.kafka.sink import KafkaSink
 from oracle.cli.main import main
 from oracle.cli.serve import kafka as serve_kafka  # noqa: F401  # imported once, in the server that forks the daemons
 from tests.support.mutants import draw_noise
+from tests.support.processes import handles_stop
 from tests.support.waiting import TIMEOUT
 
 _WINDOW_SECONDS: Final = 2.0
+_LOOK: Final = 0.02
 _OPEN: Final = "between two commits"
 """What a daemon logs that commits answers and offset apart: a kill now shows it."""
 
@@ -123,7 +125,13 @@ class Slot:
         self._process.join()
 
     def stop(self) -> int | None:
-        """Ask it to stop, and return how it ended; None if it had to be killed."""
+        """Ask it to stop once it can be asked, and return how it ended; None if it had to be killed.
+
+        One that has only just been started knows nothing of SIGTERM yet, and would end of it as any process does.
+        """
+        assert self._process.pid is not None
+        while self.code is None and not handles_stop(self._process.pid) and self.age < TIMEOUT:
+            time.sleep(_LOOK)
         self._process.terminate()
         self._process.join(TIMEOUT)
         code = self._process.exitcode
