@@ -18,6 +18,8 @@ COMMANDS: Final = {
     "init": "Create the state of a model: plan it, read the labelled rows, write the first snapshot and the key file.",
     "serve": "Answer queries until the source ends or a signal arrives (a second one exits at once).",
     "ask": "Ask a daemon that serves one query, and print the answer. The query takes a round, as any does.",
+    "schema": "Print the JSON Schema of a model's queries or answers, for registries and code generators. Reads "
+    "no data.",
     "status": "Print a state's public facts, as of its newest snapshot. Needs no key; --json prints all of them.",
     "check": "Check a configuration, its state, source and sink; change nothing. Exits 1 if something would "
     "stop `serve`.",
