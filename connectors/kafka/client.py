@@ -10,7 +10,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.conn import create_conn
 
 from connectors.kafka.errors import translated
-from connectors.kafka.internals import BatchConsumer, Client, close, connections
+from connectors.kafka.internals import BatchConsumer, Client, begins_soon, close, connections
 from connectors.kafka.record_batches import RecordBatch
 from connectors.kafka.settings import KafkaSettings
 from connectors.tls import tls_context
@@ -81,7 +81,7 @@ def make_member(settings: KafkaSettings) -> AIOKafkaConsumer:
 
 def make_producer(settings: KafkaSettings, partition: int) -> AIOKafkaProducer:
     """Return the producer of one partition's answers; starting it fences every earlier one."""
-    return AIOKafkaProducer(
+    producer = AIOKafkaProducer(
         **_common(settings),
         transactional_id=transactional_id(settings, partition),
         transaction_timeout_ms=_milliseconds(settings.transaction_seconds),
@@ -90,6 +90,7 @@ def make_producer(settings: KafkaSettings, partition: int) -> AIOKafkaProducer:
         max_request_size=1 << 30,  # the topic's own limit is what counts
         retry_backoff_ms=_RETRY_MS,
     )
+    return begins_soon(producer)
 
 
 def make_sender(settings: KafkaSettings) -> AIOKafkaProducer:

@@ -6,14 +6,16 @@ Its version is pinned; `tests/connectors/kafka/test_internals.py` fails where a 
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable
-from types import FunctionType
+from collections.abc import Callable, Collection
+from functools import partial
+from types import FunctionType, MethodType
 from typing import Any, Final, TypeAlias
 
-from aiokafka import AIOKafkaClient, AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaClient, AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.consumer.fetcher import Fetcher, PartitionRecords
-from aiokafka.errors import KafkaError
+from aiokafka.errors import ConcurrentTransactions, KafkaError
+from aiokafka.producer.sender import AddPartitionsToTxnHandler, Sender
 from aiokafka.protocol.group import SyncGroupRequest
 
 from connectors.kafka.record_batches import FetchedBatches
@@ -21,6 +23,7 @@ from connectors.kafka.record_batches import FetchedBatches
 __all__ = [
     "BatchConsumer",
     "Client",
+    "begins_soon",
     "close",
     "connections",
     "is_replaced",
@@ -32,6 +35,10 @@ __all__ = [
 Client: TypeAlias = AIOKafkaConsumer | AIOKafkaProducer | AIOKafkaAdminClient
 
 _FENCED_INSTANCE_ID: Final = 82
+
+_FIRST_PAUSE: Final = 0.001
+_LONGEST_PAUSE: Final = 0.02
+"""Seconds; the client's own, each time."""
 
 
 def _rebound(function: Callable[..., Any], **names: object) -> Any:  # noqa: ANN401 -- a method of the same type
@@ -76,6 +83,46 @@ def producer_of(producer: AIOKafkaProducer) -> tuple[int, int]:
 def sends_for_ever(producer: AIOKafkaProducer) -> AIOKafkaProducer:
     """Return a producer, not yet started, that gives up no record because of the time: it may have been written."""
     producer._message_accumulator._batch_ttl = math.inf  # noqa: SLF001
+    return producer
+
+
+class _Pauses:
+    """How long to wait before a transaction is begun again that could not be: each time twice as long."""
+
+    def __init__(self) -> None:
+        self._next = _FIRST_PAUSE
+
+    def after(self, *, refused: bool) -> float:
+        """Return the pause behind an answer; whatever is no refusal makes the next one short again."""
+        pause = self._next
+        self._next = min(2 * pause, _LONGEST_PAUSE) if refused else _FIRST_PAUSE
+        return pause
+
+
+class _AddPartitions(AddPartitionsToTxnHandler):
+    """Begins a transaction; while the markers of the one before it are being written, it is asked again soon."""
+
+    def __init__(self, pauses: _Pauses, sender: Sender, partitions: Collection[TopicPartition]) -> None:
+        super().__init__(sender, partitions)
+        self._pauses = pauses
+
+    def handle_response(self, resp: Any) -> float | None:  # noqa: ANN401 -- of any of the protocol's versions
+        usual = super().handle_response(resp)
+        refused = any(code == ConcurrentTransactions.errno for _, found in resp.errors for _, code in found)
+        pause = self._pauses.after(refused=refused)
+        return pause if refused else usual
+
+
+def begins_soon(producer: AIOKafkaProducer) -> AIOKafkaProducer:
+    """Return a transactional producer, not yet started, that waits no longer than it must between two transactions.
+
+    Brokers end a transaction a few milliseconds after they say so, and refuse to begin the next one until then. The
+    client sleeps 20 ms each time, which is longer than all the rest of a transaction takes.
+    """
+    sender = producer._sender  # noqa: SLF001
+    handler = partial(_AddPartitions, _Pauses())
+    add = _rebound(Sender._do_add_partitions_to_txn, AddPartitionsToTxnHandler=handler)  # noqa: SLF001
+    sender._do_add_partitions_to_txn = MethodType(add, sender)  # noqa: SLF001
     return producer
 
 

@@ -1,6 +1,6 @@
 """Serving in three stages, side by side, joined by bounded queues.
 
-    source -> decode -> (one batch) -> answer -> (three batches) -> commit -> sink
+    source -> decode -> (one batch) -> answer -> (three batches, or twelve small ones) -> commit -> sink
 
 Each stage is one task that takes batch after batch in order: decoding looks at no state, only the answer stage works on
 the shard, and only the commit stage on the sink. What is answered while a commit is under way goes into the next one
@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import chain
 from typing import Final
 
 from connectors.base import Commit, Deliveries, Replies, Sink, Source
@@ -26,7 +27,7 @@ from oracle.runtime.shard import Outcome, Shard
 from oracle.telemetry.records import Work
 from oracle.telemetry.reporter import Reporter
 
-__all__ = ["Answered", "OutcomeQueue", "Pipeline"]
+__all__ = ["Answered", "OutcomeQueue", "Pipeline", "weight"]
 
 _IDLE: Final = 0.2
 """Seconds to wait for a first delivery before looking at the clock and the signals again."""
@@ -34,7 +35,18 @@ _IDLE: Final = 0.2
 _FEW: Final = 256
 """Deliveries of a first batch whose answers may each take long."""
 
-_MOST_BATCHES: Final = 3
+_MOST_WEIGHT: Final = 12
+_LARGE: Final = 4
+"""Weights of what waits for a commit: three large batches, or twelve small ones, which weigh 1 each.
+
+Under load a batch is what came in some milliseconds, and a commit takes several times as long: with room for three, the
+next batches would be answered too late for the next commit, and wait for the one behind it.
+"""
+
+_SMALL_MESSAGES: Final = 4096
+_SMALL_BYTES: Final = 256 << 10
+"""Most that a small batch has, so that twelve take no more memory than three large ones."""
+
 _MOST_ROUNDS: Final = 1 << 17
 """Of all batches that wait for a commit; from then on no other joins them. An answer takes some 50 bytes."""
 
@@ -52,30 +64,46 @@ class _Notice(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A batch with its answers, and what is public right behind it."""
+    """A batch with its answers, and what is public right behind it.
+
+    Attributes:
+        weight: What it counts for while it waits.
+    """
 
     outcome: Outcome
     facts: PublicFacts
+    weight: int = _LARGE
+
+
+def weight(deliveries: Deliveries) -> int:
+    """Return what a batch counts for while it waits for its commit; it goes by numbers and sizes of messages only."""
+    if len(deliveries) > _SMALL_MESSAGES:
+        return _LARGE
+    kept = (value for headers in filter(None, deliveries.headers) for _, value in headers)
+    texts = filter(None, chain(deliveries.bodies, deliveries.keys, kept))
+    return 1 if sum(map(len, texts)) <= _SMALL_BYTES else _LARGE
 
 
 class OutcomeQueue(asyncio.Queue[Answered]):
-    """What waits to be committed: three batches at most, fewer where they are large."""
+    """What waits to be committed: twelve small batches at most, three large ones, fewer where they have many rounds."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._rounds = 0
+        self._rounds = self._weight = 0
 
     def full(self) -> bool:
         """Return whether no other batch may wait."""
-        return self.qsize() >= _MOST_BATCHES or (not self.empty() and self._rounds >= _MOST_ROUNDS)
+        return self._weight >= _MOST_WEIGHT or (not self.empty() and self._rounds >= _MOST_ROUNDS)
 
     def _put(self, item: Answered) -> None:
         self._rounds += item.outcome.rounds
+        self._weight += item.weight
         super()._put(item)
 
     def _get(self) -> Answered:
         item = super()._get()
         self._rounds -= item.outcome.rounds
+        self._weight -= item.weight
         return item
 
     async def get_all(self) -> list[Answered]:
@@ -219,7 +247,7 @@ class Pipeline:
             outcome = await self._process(batch)
         except PlanExhaustedError:
             return True
-        await self._outcomes.put(Answered(outcome, self._shard.facts()))
+        await self._outcomes.put(Answered(outcome, self._shard.facts(), weight(batch.deliveries)))
         if self._batch_rows == 1:
             await self._outcomes.join()  # so the next message is the one that ends the process, if one does
         return len(outcome.commit.replies) < len(batch.deliveries)

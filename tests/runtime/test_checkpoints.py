@@ -93,10 +93,10 @@ class _Bench:
 
 
 async def test_answering_goes_on_while_a_snapshot_waits_for_its_commit():
-    """It is due behind the fifth batch; one more is answered before the sink must go on, and then it is written."""
+    """It is due behind the fifth batch; four more are answered, until the next one is due, and then it is written."""
     store = _Store()
     bench = _Bench(store)
-    await bench.stands_at(6)
+    await bench.stands_at(9)
     assert store.rounds == [_ROWS]
     bench.sink.go_on.set()
     assert await bench.task == _COUNT
@@ -116,7 +116,7 @@ async def test_a_snapshot_whose_commit_fails_is_never_written(failure):
     """What it holds may never have been answered."""
     store = _Store()
     bench = _Bench(store, {1: failure})
-    await bench.stands_at(6)
+    await bench.stands_at(9)
     bench.sink.go_on.set()
     with pytest.raises(Exception):  # noqa: B017, PT011 -- whatever the sink failed with
         await bench.task

@@ -58,7 +58,7 @@ def serve(store: MemoryStore, contents: list[bytes], sink: StdoutSink) -> None:
 @pytest.mark.parametrize("at", [1, 2, 4])
 def test_what_left_before_a_crash_is_given_again_from_the_same_stream_only(tmp_path: Path, at: int) -> None:
     """The same stream gets the same lines again; another one, or a shorter one, is refused before any answer."""
-    contents, path = bodies(100), tmp_path / "record"
+    contents, path = bodies(300), tmp_path / "record"  # 43 batches: more than three commits can take
     store = new_store()
     with (tmp_path / "out").open("wb") as stream:
         crashing = CrashingSink(path, stream, at=at)
@@ -66,7 +66,7 @@ def test_what_left_before_a_crash_is_given_again_from_the_same_stream_only(tmp_p
             serve(store, contents, crashing)
         durable, left = crashing.lines[-2:]
         for other, error in (
-            (bodies(100, seed=2), LogDivergedError),
+            (bodies(300, seed=2), LogDivergedError),
             ([*contents[: left - 1], contents[0], *contents[left:]], LogDivergedError),
             (contents[: left - 1], SourceError),
         ):

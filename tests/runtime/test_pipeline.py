@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from connectors.base import Commit, Replies
+from connectors.base import JSON, Commit, Deliveries, Replies
 from oracle.codec import cuts
 from oracle.errors import MessageError, StorageError
 from oracle.predictors.base import PublicFacts
 from oracle.predictors.kinds import restore_predictor
 from oracle.runtime import daemon
-from oracle.runtime.pipeline import Answered, OutcomeQueue
+from oracle.runtime.pipeline import Answered, OutcomeQueue, weight
 from oracle.runtime.shard import Outcome, Shard
 from tests.support.memory_bus import MemoryLog, MemorySink
 from tests.support.poisoned import FAILING, body, restore_poisoned
@@ -18,7 +18,7 @@ from tests.support.shards import bodies, daemon_over, new_store, small_plan
 from tests.support.tables import paying_plan, questions
 from tests.support.waiting import until
 
-_ROWS = 16
+_ROWS = 8
 
 
 class _Gate(MemorySink):
@@ -38,19 +38,38 @@ class _Gate(MemorySink):
         await super().commit(commit)
 
 
+class _Counting:
+    """A predictor that notes how many rows it answers each time."""
+
+    def __init__(self, inner, answered):
+        self._inner = inner
+        self._answered = answered
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+    def answer(self, features, present):
+        self._answered.append(len(features))
+        return self._inner.answer(features, present)
+
+
+def _counting(answered):
+    return lambda plan, arrays: _Counting(restore_predictor(plan, arrays), answered)
+
+
 async def test_what_is_answered_meanwhile_is_committed_together():
-    """The first batch goes at once, the next three in one commit, with the last one's position and mark."""
+    """The first batch goes at once, the next twelve in one commit, with the last one's position and mark."""
     log = MemoryLog.of(bodies(20 * _ROWS))
     sink = _Gate(log)
-    task = asyncio.create_task(daemon_over(log, new_store(), sink, batch_rows=_ROWS).run())
-    await until(lambda: sink.begun)
-    await asyncio.sleep(0.2)
+    answered: list[int] = []
+    task = asyncio.create_task(daemon_over(log, new_store(), sink, batch_rows=_ROWS, restore=_counting(answered)).run())
+    await until(lambda: len(answered) == 1 + 12 + 1)  # the last one finds no room
     assert sink.begun == [_ROWS]
     sink.open_to_all.set()
     await task
-    assert sink.begun[:2] == [_ROWS, 4 * _ROWS]
+    assert sink.begun[:2] == [_ROWS, 13 * _ROWS]
     assert [commit.position for commit in log.commits] == sink.begun
-    assert [len(commit.replies) for commit in log.commits[:2]] == [_ROWS, 3 * _ROWS]
+    assert [len(commit.replies) for commit in log.commits[:2]] == [_ROWS, 12 * _ROWS]
 
 
 async def test_nothing_follows_a_commit_that_failed():
@@ -90,46 +109,54 @@ async def test_what_a_batch_leaves_of_what_was_fetched_comes_next(monkeypatch):
     assert log.committed.position == 7
 
 
-def _answered(rounds):
-    return Answered(Outcome(Commit(Replies(), [], 1, b""), rounds, (), phase_ended=False), PublicFacts(1, 1, 1, 100, 0))
+def _answered(rounds, heavy):
+    outcome = Outcome(Commit(Replies(), [], 1, b""), rounds, (), phase_ended=False)
+    return Answered(outcome, PublicFacts(1, 1, 1, 100, 0), heavy)
 
 
-@pytest.mark.parametrize(("rounds", "most"), [(1, 3), (1 << 16, 2), (1 << 17, 1), (1 << 20, 1)])
-async def test_large_batches_wait_in_smaller_numbers(rounds, most):
-    """Three batches, or what has 131,072 rounds; all are taken out at once."""
+@pytest.mark.parametrize(
+    ("rounds", "heavy", "most"),
+    [(1, 4, 3), (1, 1, 12), (1 << 16, 4, 2), (1 << 16, 1, 2), (1 << 17, 1, 1), (1 << 20, 4, 1)],
+)
+async def test_large_batches_wait_in_smaller_numbers(rounds, heavy, most):
+    """Three batches, twelve small ones, or what has 131,072 rounds; all are taken out at once."""
     queue = OutcomeQueue()
     for _ in range(2):
         taken = 0
         while not queue.full():
-            queue.put_nowait(_answered(rounds))
+            queue.put_nowait(_answered(rounds, heavy))
             taken += 1
         assert taken == most
         assert len(await queue.get_all()) == most
         assert queue.empty()
 
 
+def _deliveries(count, body, headers=(), key=None):
+    return Deliveries(range(1, count + 1), [body] * count, [JSON] * count, [headers] * count, [key] * count)
+
+
+@pytest.mark.parametrize(
+    ("deliveries", "expected"),
+    [
+        (_deliveries(4096, b"x" * 64), 1),
+        (_deliveries(4097, None), 4),
+        (_deliveries(1, bytes((256 << 10) + 1)), 4),
+        (_deliveries(2, bytes(128 << 10)), 1),
+        (_deliveries(2, bytes(128 << 10), key=b"k"), 4),
+        (_deliveries(2, bytes(128 << 10), headers=(("correlation-id", b"7"),)), 4),
+    ],
+)
+def test_a_batch_is_small_in_messages_and_in_bytes(deliveries, expected):
+    """Bodies, keys and headers count: twelve small batches take no more memory than three of any size."""
+    assert weight(deliveries) == expected
+
+
 async def test_one_message_a_batch_is_durable_before_the_next_is_answered():
     """So the last commit says at which message a process was killed."""
-    answered = []
-
-    class Counting:
-        """Counts the rows that it answers."""
-
-        def __init__(self, inner):
-            self._inner = inner
-
-        def __getattr__(self, name):
-            return getattr(self._inner, name)
-
-        def answer(self, features, present):
-            answered.append(len(features))
-            return self._inner.answer(features, present)
-
+    answered: list[int] = []
     log = MemoryLog.of(bodies(4))
     sink = _Gate(log)
-    daemon = daemon_over(
-        log, new_store(), sink, batch_rows=1, restore=lambda plan, arrays: Counting(restore_predictor(plan, arrays))
-    )
+    daemon = daemon_over(log, new_store(), sink, batch_rows=1, restore=_counting(answered))
     task = asyncio.create_task(daemon.run())
     await until(lambda: sink.begun)
     await asyncio.sleep(0.2)

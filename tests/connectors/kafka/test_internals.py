@@ -1,21 +1,27 @@
 """The contract with aiokafka: each private part of it that we use is as it was when we wrote what uses it."""
 
+import asyncio
 import importlib.metadata
 import inspect
 
 import aiokafka
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.client import AIOKafkaClient
+from aiokafka.client import AIOKafkaClient, CoordinationType
 from aiokafka.consumer import consumer, fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.producer import sender
 from aiokafka.producer.message_accumulator import BatchBuilder, MessageAccumulator, MessageBatch
+from aiokafka.producer.sender import AddPartitionsToTxnHandler, BaseHandler, Sender
 from aiokafka.producer.transaction_manager import TransactionManager
+from aiokafka.protocol.transaction import AddPartitionsToTxnResponse_v0
 from aiokafka.record.default_records import _DefaultRecordBatchPy
 from aiokafka.record.memory_records import MemoryRecords
 
+from connectors.kafka.client import close_quietly, make_producer
 from connectors.kafka.internals import BatchConsumer
 from connectors.kafka.record_batches import FetchedBatches
+from connectors.kafka.settings import KafkaSettings
 
 
 def test_it_is_the_version_that_was_looked_at():
@@ -30,7 +36,11 @@ def test_it_is_the_version_that_was_looked_at():
         (consumer.AIOKafkaConsumer.start, {"Fetcher", "_fetcher", "_coordinator"}),
         (fetcher.Fetcher.__init__, {"_fetch_task", "_pending_tasks"}),
         (AIOKafkaAdminClient.__init__, {"_client"}),
-        (aiokafka.AIOKafkaProducer.__init__, {"client", "_txn_manager", "_message_accumulator"}),
+        (aiokafka.AIOKafkaProducer.__init__, {"client", "_txn_manager", "_message_accumulator", "_sender"}),
+        (Sender._maybe_do_transactional_request, {"partitions_to_add", "_do_add_partitions_to_txn"}),
+        (Sender._do_add_partitions_to_txn, {"AddPartitionsToTxnHandler", "do"}),
+        (AddPartitionsToTxnHandler.handle_response, {"errors", "ConcurrentTransactions", "BACKOFF_OVERRIDE"}),
+        (BaseHandler.do, {"handle_response", "sleep"}),
         (MessageAccumulator._append_batch, {"_batch_ttl", "MessageBatch"}),
         (MessageBatch.expired, {"_ttl"}),
         (TransactionManager.__init__, {"_pid_and_epoch"}),
@@ -54,6 +64,9 @@ def test_the_clients_functions_use_these_names(function, uses):
     [
         (fetcher.PartitionRecords._consumer_record, ["self", "tp", "record"]),
         (fetcher.Fetcher._proc_fetch_request, ["self", "assignment", "node_id", "request"]),
+        (AddPartitionsToTxnHandler.__init__, ["self", "sender", "topic_partitions"]),
+        (AddPartitionsToTxnHandler.handle_response, ["self", "resp"]),
+        (Sender._do_add_partitions_to_txn, ["self", "tps"]),
         (AIOKafkaClient.force_metadata_update, ["self"]),
         (AIOKafkaClient.get_random_node, ["self"]),
         (AIOKafkaClient.close, ["self"]),
@@ -71,7 +84,10 @@ def test_readers_of_ours_have_what_the_client_asks_of_its_own():
     assert {"has_next", "next_batch", "size_in_bytes"} <= set(dir(MemoryRecords)) & set(dir(FetchedBatches))
 
 
-@pytest.mark.parametrize("function", [fetcher.Fetcher._proc_fetch_request, consumer.AIOKafkaConsumer.start])
+@pytest.mark.parametrize(
+    "function",
+    [fetcher.Fetcher._proc_fetch_request, consumer.AIOKafkaConsumer.start, Sender._do_add_partitions_to_txn],
+)
 def test_what_we_give_other_globals_has_no_closure(function):
     """It would be lost with them."""
     assert function.__closure__ is None
@@ -84,3 +100,39 @@ def test_the_client_itself_is_not_changed():
     assert consumer.Fetcher is fetcher.Fetcher
     assert BatchConsumer.start is not aiokafka.AIOKafkaConsumer.start
     assert inspect.iscoroutinefunction(BatchConsumer.start)
+    assert sender.AddPartitionsToTxnHandler is AddPartitionsToTxnHandler
+    assert AddPartitionsToTxnHandler.__module__ == "aiokafka.producer.sender"
+
+
+_REFUSED, _UNAVAILABLE, _TAKEN = 51, 15, 0
+"""What brokers answer: the transaction before is not over yet, no coordinator, all right."""
+
+
+async def test_a_transaction_that_cannot_begin_yet_is_tried_again_soon_and_then_less_often(monkeypatch):
+    """After 1 ms, 2, 4, up to the client's own 20; anything else makes the next one short again, or is as it was."""
+    settings = KafkaSettings(servers=("127.0.0.1:1",), topic="q", answers="a", group="g", model="m")
+    producer = make_producer(settings, 0)
+    part, sending = aiokafka.TopicPartition("a", 0), producer._sender
+    slept: list[float] = []
+    sending._coordinators[CoordinationType.TRANSACTION] = 0
+    codes = [*[_REFUSED] * 7, _TAKEN, _REFUSED, _REFUSED, _UNAVAILABLE, _REFUSED, _TAKEN]
+
+    async def answered(*_: object, **__: object):
+        return AddPartitionsToTxnResponse_v0(0, [("a", [(0, codes.pop(0))])])
+
+    async def sleep(seconds):
+        slept.append(seconds)
+
+    async def add():
+        producer._txn_manager._pending_txn_partitions.add(part)
+        while not await sending._do_add_partitions_to_txn({part}):
+            sending._coordinators[CoordinationType.TRANSACTION] = 0
+
+    with monkeypatch.context() as patch:
+        patch.setattr(producer.client, "send", answered)
+        patch.setattr(asyncio, "sleep", sleep)
+        await add()
+        await add()
+    assert not codes
+    assert slept == [0.001, 0.002, 0.004, 0.008, 0.016, 0.02, 0.02, 0.001, 0.002, 0.02, 0.001]
+    await close_quietly(producer)

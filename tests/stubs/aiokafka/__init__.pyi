@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Self
 from aiokafka import errors as errors
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.producer.sender import Sender
 from aiokafka.producer.transaction_manager import TransactionManager
 from aiokafka.protocol.api import Request
 from aiokafka.structs import OffsetAndMetadata
@@ -74,6 +75,7 @@ class AIOKafkaProducer:
     client: AIOKafkaClient
     _txn_manager: TransactionManager
     _message_accumulator: Any
+    _sender: Sender
     def __init__(
         self,
         *,
