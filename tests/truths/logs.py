@@ -73,8 +73,8 @@ class MemoryStore:
     def save(self, tally: Tally, positions: tuple[int, int]) -> None:
         """Keep it, or die."""
         self.writes += 1
-        dies = self.writes == self.dies_at
-        if not dies or self.behind:
+        dies = self.dies_at is not None and self.writes >= self.dies_at  # the dead write nothing more
+        if not dies or (self.behind and self.writes == self.dies_at):
             self.saved = {name: array.copy() for name, array in tally.arrays().items()}, positions
         if dies:
             raise KeyboardInterrupt

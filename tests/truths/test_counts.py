@@ -71,7 +71,7 @@ _QUERY = st.sampled_from([None, 0, 1])
 _SENT = st.tuples(st.integers(0, 12), st.integers(0, 1), st.booleans())
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(st.lists(_QUERY, min_size=1, max_size=12), st.lists(_SENT, max_size=14), st.data())
 def test_one_record_moves_one_count_by_one(labels, sent, data):
     """Beside a world without a query's content, and without that of all that was sent of it: every neighbour."""
@@ -127,7 +127,7 @@ def test_the_same_logs_are_counted_the_same_whatever_the_batches_and_kills(label
 
 def test_noise_has_exactly_its_law():
     """Over many periods, by chi-square; and both counts' noise differs."""
-    epsilon, number = 0.7, 6000
+    epsilon, number = 0.7, 4000
     drawn = [noisy_period(SECRET, epsilon, period, 10, 20) for period in range(number)]
     for values in ([one.right - 10 for one in drawn], [one.wrong - 20 for one in drawn]):
         seen = Counter(max(min(value, 6), -6) for value in values)

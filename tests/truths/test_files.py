@@ -8,12 +8,14 @@ import re
 import signal
 import stat
 import subprocess
+import sys
 import urllib.error
 import urllib.request
 
 import msgspec
 import pytest
 
+from oracle.cli.main import run
 from oracle.codec.json.truths import TruthCodec
 from oracle.config.daemon import load_config
 from oracle.config.web import WebConfig
@@ -22,6 +24,7 @@ from oracle.hosting.truths import count_truths, open_truths
 from oracle.mechanisms.truth import NoisyPeriod
 from oracle.planning.kinds import decode_plan
 from oracle.planning.model import Truth
+from oracle.runtime.truths.tally import Tally
 from oracle.state.keys import read_key_file
 from oracle.state.truths import TruthFile, held_truths, truth_secret
 from oracle.telemetry.collector import TruthCollector
@@ -218,6 +221,29 @@ def test_a_plan_that_pays_for_no_label_is_refused(tmp_path):
         open_truths(load_config(write_config(tmp_path, truth={"folder": "t", "path": "x"})))
     with pytest.raises(PerpetuaError, match="truth is not set: must be set: the table"):
         open_truths(load_config(write_config(tmp_path)))
+
+
+def test_what_fails_inside_says_nothing_of_a_label(served, tmp_path, monkeypatch, capsys):
+    """An error of our own, with a text that nobody may see: its kind is told, and the exit code."""
+
+    def failing(_tally, told):
+        raise ValueError(_SECRET, told)
+
+    config = _config(served, tmp_path / "failing", _truths(served))
+    monkeypatch.setattr(Tally, "truth", failing)
+    monkeypatch.setattr(sys, "argv", ["perpetua", "truth", str(config)])
+    with pytest.raises(SystemExit) as ended:
+        run()
+    assert ended.value.code == 70
+    said = "".join(capsys.readouterr())
+    assert "internal error: ExceptionGroup" in said
+    assert _SECRET not in said
+
+
+def test_noise_of_shards_and_models_has_keys_of_its_own():
+    """No two of a model's shards, and no two models of one key."""
+    keys = [truth_secret(bytes(32), bytes([plan]) * 32, shard) for plan in (0, 1) for shard in (0, 1)]
+    assert len(set(keys)) == 4
 
 
 async def test_what_may_be_told_is_served_over_http():
