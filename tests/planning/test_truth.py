@@ -7,6 +7,7 @@ from oracle.accounting.accountant import delta_at
 from oracle.accounting.events import Composed, EitherOf, StopperEvent, TruthEvent
 from oracle.audit.due.boxes import box_dues
 from oracle.audit.due.parts import truth_dues
+from oracle.cli.plan.page import truth_rows
 from oracle.errors import InputError, PlanError
 from oracle.planning.kinds import decode_plan
 from oracle.planning.model_file import parse_model
@@ -50,6 +51,14 @@ def test_a_query_pays_for_its_label_within_epsilon(plan):
     assert again == plan
     assert truth_of(again) == _model().truth
     assert all(due.holds for due in truth_dues(plan))
+
+
+def test_what_plan_says_of_it(plan):
+    """What it costs, what noise does, and when."""
+    said = " ".join(text for _, text in truth_rows(plan))
+    assert "a query pays 0.5 of epsilon for them: right and wrong answers, each within 7" in said
+    assert "counted for each 10,000 rounds, 10,000 rounds later (`perpetua truth`)" in said
+    assert list(truth_rows(planned())) == []
 
 
 def test_plans_without_labels_are_as_they_were():
