@@ -11,6 +11,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -34,7 +35,7 @@ from oracle.telemetry.truths import TruthTelemetry
 from oracle.web.truths import truths_beside
 from tests.support.folders import command, environment, long_plan, make_state, perpetua, write_config, write_log
 from tests.support.monitored import TRUTH_METRICS
-from tests.truths.logs import counted
+from tests.truths.logs import MemoryLog, counted
 
 _TRUTH = Truth(epsilon=0.5, rounds=40, lag=20)
 _SECRET = "7318524176"  # noqa: S105 -- no password
@@ -214,6 +215,28 @@ def test_a_plan_that_pays_for_no_label_is_refused(tmp_path):
         open_truths(load_config(write_config(tmp_path, truth={"folder": "t", "path": "x"})))
     with pytest.raises(PerpetuaError, match="truth is not set: must be set: the table"):
         open_truths(load_config(write_config(tmp_path)))
+
+
+def test_each_shard_is_counted_by_itself(served, tmp_path, monkeypatch):
+    """With logs, a file and a key of its own."""
+    truths = list(_truths(served))
+    model = replace(open_truths(load_config(_config(served, tmp_path / "two", truths))), shards=2)
+    lines = (served / "out.jsonl").read_bytes().splitlines(), truths
+    monkeypatch.setattr(
+        "oracle.hosting.truths._on_files", lambda _: lambda _shard: tuple(MemoryLog(one, 50) for one in lines)
+    )
+    log, telemetry = io.StringIO(), TruthTelemetry("m", 0.1, 0.5)
+    with held_truths(model.table.folder) as folder:
+        asyncio.run(count_truths(model, folder, telemetry, PublicLog(log, "json")))
+    told = [json.loads(line) for line in log.getvalue().splitlines()]
+    for shard in (0, 1):
+        secret = truth_secret(model.master_key, model.plan.digest, shard)
+        expected = counted(TruthCodec(model.plan), _TRUTH, secret, lines).released
+        mine = [(one["period"], one["right"], one["wrong"]) for one in told if one["partition"] == shard]
+        assert mine == [tuple(one) for one in expected]
+        assert telemetry.released[shard] == expected[-1]
+    assert len({one["right"] for one in told if one["period"] == 0}) + len({one["wrong"] for one in told}) > 2
+    assert {path.name for path in folder.glob("*.truth")} == {"shard-00000.truth", "shard-00001.truth"}
 
 
 def test_what_fails_inside_says_nothing_of_a_label(served, tmp_path, monkeypatch, capsys):
