@@ -35,6 +35,7 @@ __all__ = [
     "Delivery",
     "Headers",
     "Lag",
+    "LogReader",
     "Rejected",
     "Replies",
     "Reply",
@@ -241,6 +242,29 @@ class Lag(NamedTuple):
 
     records: int
     seconds: float | None
+
+
+class LogReader(Protocol):
+    """A log that is read beside the daemon, by what is in it now; nothing is committed to it."""
+
+    async def open(self, position: int) -> None:
+        """Make the next `read` start behind a position (0: at the beginning).
+
+        Raises:
+            SourceError: What lies behind it is gone, or cannot be read.
+            BusError: The bus does not answer.
+        """
+
+    async def read(self) -> Sequence[tuple[int, bytes | None]]:
+        """Return some of what there is now, each body with the position behind it; nothing at the end for now.
+
+        Raises:
+            SourceError: It cannot be read.
+            BusError: The bus does not answer.
+        """
+
+    async def close(self) -> None:
+        """Let go of it."""
 
 
 class Source(Protocol):

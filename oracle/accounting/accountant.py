@@ -28,6 +28,7 @@ from oracle.accounting.events import (
     StopperEvent,
     StopperOverflowEvent,
     ThresholdBitsEvent,
+    TruthEvent,
 )
 from oracle.accounting.paid_questions import NO_UPPER, above_log_delta, one_sided_price, table_distance
 from oracle.accounting.race import between_log_delta, race_log_delta
@@ -38,7 +39,7 @@ from oracle.mechanisms.noise.tables import EDGE_DISTANCE
 
 __all__ = ["Guarantee", "UnsupportedEventError", "delta_at", "guarantee"]
 
-_Pure = StopperEvent | ChoiceEvent | EdgesEvent | NoisyCountEvent | PaidQuestionsEvent
+_Pure = StopperEvent | ChoiceEvent | EdgesEvent | NoisyCountEvent | TruthEvent | PaidQuestionsEvent
 
 _Trading = BetweenThresholdsEvent | PaidQuestionsEvent | ThresholdBitsEvent | EitherOf
 
@@ -98,7 +99,7 @@ def delta_at(event: Event, epsilon: float) -> float:  # noqa: C901 -- one for ea
             delta = 0.0
         case NonPrivateEvent():
             delta = 1.0
-        case StopperEvent() | ChoiceEvent() | EdgesEvent() | NoisyCountEvent():
+        case StopperEvent() | ChoiceEvent() | EdgesEvent() | NoisyCountEvent() | TruthEvent():
             delta = 0.0 if epsilon >= _pure(event) else 1.0
         case StopperOverflowEvent():
             delta = event.instances * math.exp(log_overflow(event.epsilon, event.threshold, event.cap))
@@ -176,7 +177,7 @@ def _is_pure(event: Event) -> TypeGuard[_Pure]:
 
 
 def _pure(event: _Pure) -> float:
-    """Return what a mechanism with delta = 0 pays: PRIVACY.md, Theorem 7, Lemma 9, Theorem 19, or Laplace's."""
+    """Return what a mechanism with delta = 0 pays: PRIVACY.md, Theorem 7, Lemma 9, Theorem 19, 32, or Laplace's."""
     match event:
         case EdgesEvent():
             return 2.0 * event.scale * event.sides
@@ -186,7 +187,7 @@ def _pure(event: _Pure) -> float:
             return event.epsilon * event.counts
         case PaidQuestionsEvent():
             return one_sided_price(event.slope, event.threshold_slope, event.paid, monotone=event.monotone)
-        case StopperEvent():
+        case StopperEvent() | TruthEvent():
             return event.epsilon
 
 

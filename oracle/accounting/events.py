@@ -152,6 +152,17 @@ class NoisyCountEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class TruthEvent:
+    """Two integers were shown with exact discrete Laplace noise; the record moves one of them by 1, at any moment.
+
+    Attributes:
+        epsilon: Inverse scale of the noise (nats).
+    """
+
+    epsilon: float
+
+
+@dataclass(frozen=True, slots=True)
 class PaidQuestionsEvent:
     """Adaptive questions about counts that the record moves by at most 1 each, until the K-th paid answer.
 
@@ -223,6 +234,7 @@ Event = (
     | PaidQuestionsEvent
     | StopperEvent
     | StopperOverflowEvent
+    | TruthEvent
     | NoiseDistanceEvent
     | ThresholdBitsEvent
     | Composed

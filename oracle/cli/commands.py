@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "ask": "Ask a daemon that serves one query, and print the answer. The query takes a round, as any does.",
     "schema": "Print the JSON Schema of a model's queries or answers, for registries and code generators. Reads "
     "no data.",
+    "truth": "Count, with noise, how many answers the labels that came later agree with: drift seen, privately.",
     "status": "Print a state's public facts, as of its newest snapshot. Needs no key; --json prints all of them.",
     "check": "Check a configuration, its state, source and sink; change nothing. Exits 1 if something would "
     "stop `serve`.",

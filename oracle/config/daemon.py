@@ -17,6 +17,7 @@ from oracle.config.http import HttpConfig, HttpSinkConfig, HttpSourceConfig
 from oracle.config.kafka import KafkaConfig, KafkaSinkConfig, KafkaSourceConfig, SaslConfig, check_kafka_topics
 from oracle.config.mqtt import MqttConfig, MqttSinkConfig, MqttSourceConfig, check_mqtt_topics
 from oracle.config.names import refuse_unknown_variables, refuse_zeros
+from oracle.config.truth import TruthConfig, check_truth_place
 from oracle.config.web import WebConfig
 from oracle.errors import InputError, did_you_mean
 
@@ -39,6 +40,7 @@ __all__ = [
     "StdinSourceConfig",
     "StdoutSinkConfig",
     "Topic",
+    "TruthConfig",
     "config_of",
     "load_config",
     "tables_of",
@@ -158,6 +160,7 @@ class Config(BaseSettings):
     http: HttpConfig | None = None
     service: ServiceConfig = ServiceConfig()
     web: WebConfig | None = None
+    truth: TruthConfig | None = None
 
     @model_validator(mode="after")
     def _fitting(self) -> Self:
@@ -181,6 +184,8 @@ class Config(BaseSettings):
             check_kafka_topics(self.source, self.sink)
         if isinstance(self.source, MqttSourceConfig) and isinstance(self.sink, MqttSinkConfig):
             check_mqtt_topics(self.source, self.sink)
+        if self.truth is not None:
+            check_truth_place(self.truth, self.source, self.sink)
         return self
 
     @classmethod
@@ -269,6 +274,7 @@ _WHOLE: Final = {
     "mqtt": "mqtt",
     "http": "http",
     "topics": "source.topic and [sink]",
+    "truth": "truth",
     "unguarded": "web.token_file",
 }
 """What an error of several tables together is about."""
@@ -281,7 +287,8 @@ def _clear(error: ErrorDetails) -> InputError:
     """Turn pydantic's first complaint into one that names field, value and bound."""
     parts = [str(part) for part in error["loc"]]
     if error["type"] in _WHOLE:
-        return InputError(_WHOLE[error["type"]], "...", error["msg"])
+        within = "truth." if parts[:1] == ["truth"] else ""
+        return InputError(within + _WHOLE[error["type"]], "...", error["msg"])
     tables = dict(tables_of(Config))
     field = ".".join(part for index, part in enumerate(parts) if not (index == 1 and parts[0] in {"source", "sink"}))
     if error["type"] == "extra_forbidden":

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from oracle.accounting.accountant import Guarantee, delta_at, guarantee
 from oracle.accounting.events import (
@@ -18,9 +18,11 @@ from oracle.accounting.events import (
     NoOpEvent,
     StopperEvent,
     StopperOverflowEvent,
+    TruthEvent,
 )
 from oracle.errors import PlanError
 from oracle.planning.boxes.due import chosen_epsilon, form_faults, share_faults
+from oracle.planning.model import Truth
 from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan
 from oracle.planning.stumps.model import StumpsPlan
 
@@ -34,6 +36,7 @@ __all__ = [
     "released_guarantee",
     "training_event",
     "verify",
+    "with_truth",
 ]
 
 ONE_DRAW = 1 << 27
@@ -122,7 +125,8 @@ def query_event(plan: BoxPlan, index: int) -> Event:
 
     Its own answer is hidden, and with it which of these happened (PRIVACY.md, Theorem 11):
     low: it leaves no state; medium: it is one bit of a Stopper, then sits in at most one re-armed instance of
-    the phase; high on every side: it sits in the instance(s) that start the next phase.
+    the phase; high on every side: it sits in the instance(s) that start the next phase. In each case it is in one of
+    its period's counts, where true labels are counted (Theorem 32).
     """
     phase = plan.phases[index]
     branches: list[Event] = [
@@ -132,7 +136,12 @@ def query_event(plan: BoxPlan, index: int) -> Event:
     if index + 1 < len(plan.phases):
         following = plan.phases[index + 1]
         branches.append(_instance_event(following, following.start))
-    return EitherOf(tuple(branches))
+    return with_truth(plan.truth, EitherOf(tuple(branches)))
+
+
+def with_truth(truth: Truth | UnsetType, event: Event) -> Event:
+    """Return what a query goes through, its true label included: whatever its own answer decided."""
+    return event if truth is UNSET else Composed((event, TruthEvent(truth.epsilon)))
 
 
 def query_guarantee(plan: BoxPlan, index: int) -> Guarantee:

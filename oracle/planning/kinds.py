@@ -117,7 +117,7 @@ KINDS: Final[Mapping[str, Kind[Any, Any]]] = {
             "paper": Profile(lambda model, _: plan_paper(model), check_paper, check_runnable=check_runnable),
         },
         fill=with_slicing,
-        paper={"slicing": "rsc", "trim": 0, "share": None, "first_share": None},
+        paper={"slicing": "rsc", "trim": 0, "share": None, "first_share": None, "truth": None},
         classical={},
     ),
     "stumps": Kind(
@@ -130,7 +130,7 @@ KINDS: Final[Mapping[str, Kind[Any, Any]]] = {
                 lambda model, _: plan_stumps_paper(model), check_stumps_paper, check_runnable=check_runnable
             ),
         },
-        paper={"first_share": None},
+        paper={"first_share": None, "truth": None},
         classical={"concept": "stump"},
     ),
     "classical": Kind(

@@ -3,7 +3,7 @@
 Nothing here is taken from private data. Each predictor has a model class of its own (`oracle.planning.kinds`).
 """
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -18,16 +18,23 @@ __all__ = [
     "Limits",
     "Model",
     "Share",
+    "Truth",
     "check_data",
     "check_features",
     "check_model_name",
+    "check_truth",
     "promises_of",
+    "without_truth",
 ]
 
 _RESERVED = frozenset({"id", "x", "label"})
 
 BOX_FEATURES: Final = 512
 """Most features of a box."""
+
+_LEAST_EPSILON: Final = 0.05
+_ROUNDED_DOWN: Final = 1.0 - 1e-9
+"""Below the rounding of a difference of epsilons."""
 
 _MODEL_NAMES: Final = f"1 to {NAME_LIMIT} letters, digits, '-', '_' or '.'"
 
@@ -52,6 +59,21 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     batch_bytes: Annotated[int, Meta(ge=1024, le=2**30)] = 67_108_864
     id_bytes: Annotated[int, Meta(ge=1, le=4096)] = 256
     rows: Annotated[int, Meta(ge=1, le=2**24)] = 131_072
+
+
+class Truth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is counted of labels that come later (PRIVACY.md, Theorem 32).
+
+    Attributes:
+        epsilon: The part of a query's epsilon that pays for the two noisy counts of its period (nats); it must leave
+            0.05 of the model's.
+        rounds: Rounds of a period: one noisy count of the answers that were right, and one of those that were wrong.
+        lag: Rounds behind its end that a period waits for labels; what comes later is not counted.
+    """
+
+    epsilon: Annotated[float, Meta(ge=0.01, le=10.0, extra_json_schema={"unit": "nats"})]
+    rounds: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
+    lag: Annotated[int, Meta(ge=0, le=1_000_000, extra_json_schema={"unit": "rounds"})] = 10_000
 
 
 # Outside these ranges a plan would be absurd or its numbers too coarse: below the least epsilon no noise table is wide
@@ -97,6 +119,9 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     data_ledger: str | None = None
 
 
+ModelT = TypeVar("ModelT", bound=Model)
+
+
 def promises_of(model: Model) -> dict[str, Any]:
     """Return the declarations that a model's plan repeats, and models of other predictors with the same promises."""
     names = ("name", "predictor", "features", "epsilon", "delta", "alpha", "beta", "gamma", "limits")
@@ -114,6 +139,36 @@ def check_data(model: Model) -> None:
             raise InputError("model.data", None, f"must name the data set that {field} is of")
     if model.data is not None and (not model.data.strip(".") or not _is_plain(model.data)):
         raise InputError("model.data", model.data, f"must be {_MODEL_NAMES}")
+
+
+def check_truth(model: Model) -> None:
+    """Refuse an epsilon of true labels that leaves too little for answers, and one beside a nominal epsilon.
+
+    Raises:
+        InputError: It is one.
+    """
+    truth: Truth | None = getattr(model, "truth", None)
+    if truth is None:
+        return
+    if model.profile == "paper":
+        raise InputError("model.truth", "...", 'cannot be set for profile = "paper"')
+    if not model.epsilon - truth.epsilon >= _LEAST_EPSILON:
+        most = f"must leave {_LEAST_EPSILON} of epsilon = {model.epsilon:g} for answers"
+        raise InputError("model.truth.epsilon", truth.epsilon, most)
+
+
+def without_truth(model: ModelT) -> ModelT:
+    """Return the model that answers alone are planned for: what true labels cost a query is taken off its epsilon.
+
+    Raises:
+        InputError: Too little is left.
+    """
+    truth: Truth | None = getattr(model, "truth", None)
+    if truth is None:
+        return model
+    check_truth(model)
+    left = (model.epsilon - truth.epsilon) * _ROUNDED_DOWN
+    return msgspec.structs.replace(model, epsilon=left, truth=None)
 
 
 def check_model_name(name: str) -> None:

@@ -11,7 +11,7 @@ from oracle.mechanisms.scalars import day_of
 from oracle.planning.attributes import Attribute
 from oracle.planning.features import NO_SCALE
 from oracle.planning.kinds import KINDS, Kind
-from oracle.planning.model import Feature, Limits, Model, check_data
+from oracle.planning.model import Feature, Limits, Model, Truth, check_data
 from oracle.planning.schemas import bound_in_words, schema_of
 
 __all__ = ["parse_model"]
@@ -34,10 +34,11 @@ _BOUNDS = {
 """How the bounds of a feature or an attribute are written, by its type."""
 
 
-_PARTS: Mapping[str, type[Feature | Attribute | Limits]] = {
+_PARTS: Mapping[str, type[Feature | Attribute | Limits | Truth]] = {
     ".features[": Feature,
     ".attributes[": Attribute,
     ".limits": Limits,
+    ".truth": Truth,
 }
 """What a setting with such a part in its path belongs to; any other belongs to the model."""
 
@@ -170,7 +171,7 @@ def _bound(what: str, shown: object, kind: type[msgspec.Struct], field: str, fea
     return f"{_in_words(what)}{how}"
 
 
-def _unknown(name: str, kind: type[Model | Feature | Attribute | Limits]) -> str:
+def _unknown(name: str, kind: type[Model | Feature | Attribute | Limits | Truth]) -> str:
     """Return what to say of a setting that there is none of: the nearest one, or the predictors that have it."""
     near = did_you_mean(name, kind.__struct_fields__)
     others = [other for other, has in KINDS.items() if name in has.model.__struct_fields__ and issubclass(kind, Model)]

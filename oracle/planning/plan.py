@@ -17,7 +17,7 @@ from oracle.accounting.budget import person_bound
 from oracle.accounting.ledger import DataUse, PersonBound
 from oracle.errors import PlanError
 from oracle.planning.features import Feature, columns_of, key_bytes
-from oracle.planning.model import Limits, Model
+from oracle.planning.model import Limits, Model, Truth
 
 __all__ = [
     "PLAN_VERSION",
@@ -31,6 +31,7 @@ __all__ = [
     "ScalePlan",
     "StopperPlan",
     "refuse_too_few",
+    "truth_of",
 ]
 
 PLAN_VERSION = 1
@@ -365,6 +366,7 @@ class BoxPlan(Plan, frozen=True, kw_only=True):
         scale: How the edges of `faces` are learned from the training records; where it is not set, declared bounds are
             its scale, as they were for all plans before.
         check: How the points that the sides of phase 1 hold are counted; not set in plans of before, and for stumps.
+        truth: What is counted of labels that come later, where any is; a query pays for it within `epsilon`.
     """
 
     version: int = PLAN_VERSION
@@ -394,6 +396,7 @@ class BoxPlan(Plan, frozen=True, kw_only=True):
     nominal_privacy: bool | msgspec.UnsetType = msgspec.UNSET
     scale: ScalePlan | msgspec.UnsetType = msgspec.UNSET
     check: CheckPlan | msgspec.UnsetType = msgspec.UNSET
+    truth: Truth | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def training_bytes(self) -> int:
@@ -417,6 +420,12 @@ class BoxPlan(Plan, frozen=True, kw_only=True):
     def _looked_at(self) -> list[int]:
         """How many numbers each feature takes that may have a side."""
         return [feature.width for feature in self.features if feature.sides != "none"]
+
+
+def truth_of(plan: Plan) -> Truth | None:
+    """Return what is counted of labels that come later; None where nothing is."""
+    found: Truth | msgspec.UnsetType = getattr(plan, "truth", msgspec.UNSET)
+    return None if found is msgspec.UNSET else found
 
 
 def refuse_too_few(model: Model, plan: Plan) -> None:

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from oracle.errors import PlanError, RefusedError
 from oracle.planning.classical.model import ClassicalModel
 from oracle.planning.kinds import KINDS, Profile
-from oracle.planning.model import Model, promises_of
+from oracle.planning.model import Model, Truth, promises_of, without_truth
 from oracle.planning.plan import Plan, refuse_too_few
 
 __all__ = [
@@ -42,8 +42,9 @@ def plan_sufficient(model: Model, progress: Callable[[int], None] = lambda _step
     Raises:
         PlanError: A size is out of range.
     """
-    plan: Plan = _profile(model).plan(model, progress)
-    return plan
+    plan: Plan = _profile(model).plan(without_truth(model), progress)
+    truth: Truth | None = getattr(model, "truth", None)
+    return plan if truth is None else msgspec.structs.replace(plan, epsilon=model.epsilon, truth=truth)
 
 
 def quick_examples(model: Model) -> int:
@@ -55,7 +56,7 @@ def quick_examples(model: Model) -> int:
         PlanError: A size is out of range.
     """
     quick = _profile(model).quick
-    return plan_sufficient(model).examples if quick is None else quick(model)
+    return plan_sufficient(model).examples if quick is None else quick(without_truth(model))
 
 
 def searches(model: Model) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 
 from oracle.errors import StateError
 from oracle.planning.kinds import decode_plan
-from oracle.planning.plan import Plan
+from oracle.planning.plan import Plan, truth_of
 from oracle.planning.promise import Promise, promise_of
 from oracle.state.folder import peek_folder, read_plan, written_at
 from oracle.state.forks import read_forks
@@ -21,7 +21,7 @@ __all__ = ["ShardedStatus", "Status", "public_status", "sharded_status"]
 
 _OF_ALL_SHARDS: Final = (
     *("model", "predictor", "profile", "alpha", "proved", "protects_queries", "epsilon", "promise"),
-    *("data", "person_rows", "person_epsilon", "person_delta"),
+    *("data", "person_rows", "person_epsilon", "person_delta", "truth_epsilon"),
 )
 """What is the same for every shard of a state."""
 
@@ -60,6 +60,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         paid_left: How many more they pay for.
         rested: Rounds that rested, without an answer, where any may.
         rest_left: Rounds that will rest before one is answered again; 0 where it does not rest.
+        truth_epsilon: What a query pays of epsilon for its true label, where any is counted.
     """
 
     model: str
@@ -87,6 +88,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     person_rows: int | msgspec.UnsetType = msgspec.UNSET
     person_epsilon: float | msgspec.UnsetType = msgspec.UNSET
     person_delta: float | msgspec.UnsetType = msgspec.UNSET
+    truth_epsilon: float | msgspec.UnsetType = msgspec.UNSET
     paid: int | msgspec.UnsetType = msgspec.UNSET
     paid_left: int | msgspec.UnsetType = msgspec.UNSET
     rested: int | msgspec.UnsetType = msgspec.UNSET
@@ -131,6 +133,7 @@ class ShardedStatus(msgspec.Struct, frozen=True, kw_only=True):
     person_rows: int | msgspec.UnsetType = msgspec.UNSET
     person_epsilon: float | msgspec.UnsetType = msgspec.UNSET
     person_delta: float | msgspec.UnsetType = msgspec.UNSET
+    truth_epsilon: float | msgspec.UnsetType = msgspec.UNSET
 
 
 def public_status(folder: Path) -> Status:
@@ -174,12 +177,13 @@ def public_status(folder: Path) -> Status:
 
 
 def _of_rows(plan: Plan) -> dict[str, Any]:
-    """Return the facts about the training rows beyond a row's guarantee."""
+    """Return the facts about training rows, and true labels, beyond a record's guarantee."""
     found: dict[str, Any] = {} if plan.data is msgspec.UNSET else {"data": plan.data.name}
     bound = plan.person
     if bound is not msgspec.UNSET:
         found |= {f"person_{name}": value for name, value in msgspec.structs.asdict(bound).items()}
-    return found
+    truth = truth_of(plan)
+    return found if truth is None else found | {"truth_epsilon": truth.epsilon}
 
 
 def _of_answers(plan: Plan, header: PublicHeader) -> dict[str, Any]:

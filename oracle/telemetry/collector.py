@@ -14,10 +14,21 @@ from prometheus_client.registry import Collector
 
 from oracle.telemetry.records import BOUNDS, ProcessTelemetry, ShardTelemetry, Timing, Work
 from oracle.telemetry.states import State
+from oracle.telemetry.truths import TruthTelemetry
 
-__all__ = ["RecordCollector", "Tally"]
+__all__ = ["RecordCollector", "Tally", "TruthCollector"]
 
 _SHARD: Final = ("model", "shard")
+
+_TRUTH_GAUGES: Final = (
+    ("perpetua_truth_period", "The newest period whose true labels were counted, from 0"),
+    ("perpetua_truth_right", "Noisy count of its answers that were right"),
+    ("perpetua_truth_wrong", "Noisy count of its answers that were wrong"),
+    ("perpetua_truth_error", "Share of its answers that were wrong, by these counts"),
+    ("perpetua_truth_error_half_width", "How far noise moved that share at most, 19 times in 20"),
+    ("perpetua_truth_alpha", "The error that was asked of the plan"),
+)
+"""Name and help text of what is told of a shard's newest release."""
 
 _TIMED: Final = {
     Work.ANSWER: (
@@ -217,3 +228,35 @@ class RecordCollector(Collector):
             for reason, count in record.rejections.items():
                 family.add_metric((self.telemetry.plan.name, reason.value, str(record.shard)), count)
         return family
+
+
+class TruthCollector(Collector):
+    """The metrics of `perpetua truth`: of labels only what was released with noise."""
+
+    def __init__(self, telemetry: TruthTelemetry) -> None:
+        self._told = telemetry
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every metric."""
+        told = self._told
+        ready = GaugeMetricFamily("perpetua_truth_ready", "Whether a shard's true labels are counted", labels=_SHARD)
+        for shard, value in told.ready.items():
+            ready.add_metric((told.model, str(shard)), float(value))
+        rejected = CounterMetricFamily(
+            "perpetua_truth_rejections", "Messages that were no true labels", labels=(*_SHARD, "reason")
+        )
+        for (shard, reason), count in told.rejected.items():
+            rejected.add_metric((told.model, str(shard), reason.value), count)
+        yield from (ready, rejected, *self._released())
+
+    def _released(self) -> Iterator[Metric]:
+        """Yield the newest period's figures; the share of wrong answers where noise leaves any to be told."""
+        told = self._told
+        families = [GaugeMetricFamily(name, text, labels=_SHARD) for name, text in _TRUTH_GAUGES]
+        for shard, period in told.released.items():
+            error = period.error(told.epsilon) or (None, None)
+            values = (period.period, period.right, period.wrong, *error, told.alpha)
+            for family, value in zip(families, values, strict=True):
+                if value is not None:
+                    family.add_metric((told.model, str(shard)), value)
+        yield from families

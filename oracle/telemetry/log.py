@@ -43,6 +43,9 @@ EVENTS: Final = frozenset(
         "snapshot.failed",
         "source.ended",
         "source.passed",
+        "truth.counting",
+        "truth.rejected",
+        "truth.released",
         "web.listening",
         "web.server",
     }
@@ -56,12 +59,14 @@ FIELDS: Final = frozenset(
         "delta",
         "epsilon",
         "error",
+        "half_width",
         "host",
         "kind",
         "model",
         "nominal",
         "paid",
         "partition",
+        "period",
         "phase",
         "port",
         "position",
@@ -69,11 +74,13 @@ FIELDS: Final = frozenset(
         "rearms",
         "rest_left",
         "rested",
+        "right",
         "round",
         "rounds",
         "seconds",
         "signal",
         "version",
+        "wrong",
     }
 )
 """Every field there is, beside the event, the time and the level."""

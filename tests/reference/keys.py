@@ -13,7 +13,7 @@ from oracle.config.daemon import Config, tables_of
 from oracle.planning.attributes import Attribute
 from oracle.planning.ensemble.model import Transformer
 from oracle.planning.kinds import KINDS
-from oracle.planning.model import Feature, Limits, Model
+from oracle.planning.model import Feature, Limits, Model, Truth
 from oracle.planning.schemas import schema_of
 
 _UNITS: Final = {"seconds": "seconds", "bytes": "bytes", "rounds": "rounds", "rows": "rows", "per_message": "rows"}
@@ -73,6 +73,7 @@ def model_tables() -> Iterator[Table]:
     yield _struct("`[[model.preprocessing]]`", ("model", "preprocessing"), {}, Transformer, step)
     yield _struct("`[[model.attributes]]`", ("model", "attributes"), {}, Attribute, set(Attribute.__annotations__))
     yield _struct("`[model.limits]`", ("model", "limits"), {}, Limits, set(Limits.__annotations__))
+    yield _struct("`[model.truth]`", ("model", "truth"), {}, Truth, set(Truth.__annotations__))
 
 
 def own_keys(model: type[Model]) -> set[str]:

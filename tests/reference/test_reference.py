@@ -15,7 +15,7 @@ from oracle.config.daemon import Config, load_config, tables_of
 from oracle.errors import InputError
 from oracle.planning.attributes import Attribute
 from oracle.planning.kinds import KINDS
-from oracle.planning.model import Feature, Limits
+from oracle.planning.model import Feature, Limits, Truth
 from oracle.planning.model_file import parse_model
 from tests.reference.examples import FILES, Place, at, where
 from tests.reference.keys import config_tables, model_tables, own_keys
@@ -112,6 +112,7 @@ def test_every_key_of_every_type_is_on_the_page():
     assert {key.name for key in rows[("model", "features"),].keys} == set(Feature.__struct_fields__)
     assert {key.name for key in rows[("model", "attributes"),].keys} == set(Attribute.__struct_fields__)
     assert {key.name for key in rows[("model", "limits"),].keys} == set(Limits.__struct_fields__)
+    assert {key.name for key in rows[("model", "truth"),].keys} == set(Truth.__struct_fields__)
     for place, table in tables_of(Config):
         found = [row for row in _TABLES if row.path == place or (row.path == place[:-1] and place[-1] in _kinds(row))]
         assert {key.name for row in found for key in row.keys} == set(table.model_fields) - {"kind"}
@@ -184,7 +185,9 @@ def test_a_range_is_the_one_that_is_enforced(read, table, key):
         assert not any(refused(value, place) for place in places)
 
     outside()
-    if key.name in _TOGETHER:
+    if table.path == ("model", "truth") and key.name == "epsilon":  # it must leave some of the model's
+        assert not any(refused(key.schema["minimum"], place) for place in places)
+    elif key.name in _TOGETHER:
         kind = KINDS[table.chosen["predictor"][0]].model
         assert msgspec.convert(_changed(places[0], key.name, key.schema["minimum"])["model"], kind)
     else:

@@ -54,6 +54,12 @@ _HEALTHY: Final = {
 }
 """The gauges of a shard, and what they say while all is well."""
 
+TRUTH_METRICS: Final = frozenset(
+    f"perpetua_truth_{name}"
+    for name in ("ready", "rejections_total", "period", "right", "wrong", "error", "error_half_width", "alpha")
+)
+"""What `perpetua truth` exports."""
+
 METRICS: Final = frozenset(
     {
         "perpetua_build_info",

@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from oracle.audit.due.bounds import answer_tables, comparisons_tables, few_successes, overflow
 from oracle.audit.due.game import Game
-from oracle.audit.due.parts import Due, at_least, at_most, price
+from oracle.audit.due.parts import Due, at_least, at_most, price, truth_dues
 from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan
 from oracle.planning.stumps.model import StumpsPlan
 
@@ -29,6 +29,7 @@ _PROBABLE: Final = 1.0 + 1e-6
 def box_dues(plan: BoxPlan) -> Iterator[Due]:
     """Yield all comparisons, those about privacy first."""
     yield from _sides(plan)
+    yield from truth_dues(plan)
     chosen = 0.0
     starts: list[tuple[float, float, float]] = []
     if isinstance(plan, StumpsPlan):
@@ -76,9 +77,11 @@ def _phase(
     passed = overflow(stopper.epsilon, stopper.threshold, stopper.cap)
     yield at_least(f"{where}.stopper.delta_cap", "what passes the cap", stopper.delta_cap * _PROBABLE, passed)
     before = plan.phases[index - 1].delta if index else math.inf
+    truth = 0.0 if plan.truth is UNSET else plan.truth.epsilon
+    told = chosen if index == 0 else truth  # training rows, who have no truth, start phase 1
     for name, instance, parts, left, delta in (
-        ("start", phase.start, _one_record(plan), plan.epsilon - chosen, min(phase.delta, before)),
-        ("rearmed", phase.rearmed, 1, plan.epsilon - stopper.epsilon, phase.delta),
+        ("start", phase.start, _one_record(plan), plan.epsilon - told, min(phase.delta, before)),
+        ("rearmed", phase.rearmed, 1, plan.epsilon - stopper.epsilon - truth, phase.delta),
     ):
         here = f"{where}.{name}"
         mediums = parts * stopper.cap

@@ -9,9 +9,9 @@ from typing import Final
 from oracle.audit.due.bounds import one_way, potential
 from oracle.audit.due.game import Game, play
 from oracle.audit.findings import Check
-from oracle.planning.plan import Plan
+from oracle.planning.plan import Plan, truth_of
 
-__all__ = ["Due", "as_check", "at_least", "at_most", "fits", "price", "schedule"]
+__all__ = ["Due", "as_check", "at_least", "at_most", "fits", "price", "schedule", "truth_dues"]
 
 _NEAR: Final = 1.01
 """Numbers here are right to about a thousandth, and not rounded up: nothing within a hundredth is a finding."""
@@ -81,6 +81,15 @@ def schedule(plan: Plan) -> Iterator[Due]:
     says = f"{float(spent):.9g}; at most {plan.delta:.9g}"
     yield Due("delta", "all records' deltas sum to at most this", spent <= Fraction(plan.delta), says)
     yield at_least("declared", "as many rows are declared as suffice", plan.declared, plan.examples, promise=True)
+
+
+def truth_dues(plan: Plan) -> Iterator[Due]:
+    """Yield whether the counts of true labels, of which a query moves one by 1, are paid for within epsilon."""
+    truth = truth_of(plan)
+    if truth is not None:
+        fine = 0 < Fraction(truth.epsilon) < Fraction(plan.epsilon) and truth.rounds >= 1 and truth.lag >= 0
+        says = f"{truth.epsilon:.9g} of {plan.epsilon:.9g}, in periods of {truth.rounds:,} rounds"
+        yield Due("truth.epsilon", "one count of one period for each query, within epsilon", fine, says)
 
 
 def price(where: str, game: Game, delta: float, others: float, factor: float = 1.0) -> Iterator[Due]:

@@ -16,7 +16,7 @@ from oracle.audit.due.bounds import (
     overflow,
 )
 from oracle.audit.due.game import Game
-from oracle.audit.due.parts import Due, at_least, at_most, fits, price
+from oracle.audit.due.parts import Due, at_least, at_most, fits, price, truth_dues
 from oracle.planning.bisection.model import BisectionPlan
 from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.distribution.model import DistributionPlan, domain_of
@@ -132,6 +132,8 @@ def ensemble_dues(plan: EnsemblePlan) -> Iterator[Due]:
     yield at_least("questions", "paid questions of one query", plan.questions, questions)
     most = plan.declared // plan.teacher_rows
     yield at_most("teachers", "teachers of as many rows", plan.teachers, most, promise=True)
+    yield from truth_dues(plan)
+    left = plan.epsilon - (0.0 if plan.truth is UNSET else plan.truth.epsilon)  # planned so for rows too
     shown = max(control, 0.0 if plan.share_slope is UNSET else plan.share_slope)
     for index, phase in enumerate(plan.phases):
         where, stopper = f"phases[{index}]", phase.stopper
@@ -146,10 +148,10 @@ def ensemble_dues(plan: EnsemblePlan) -> Iterator[Due]:
         count = comparisons_tables(_EDGES, told)
         factor = answer_tables(phase.slope, rounds * (len(plan.classes) - 1), 4)
         starts = ((told, told, 2.0 * told),)
-        yield from price(where, Game(phase.slope, phase.gap, paid, plan.epsilon, starts=starts), delta, count, factor)
+        yield from price(where, Game(phase.slope, phase.gap, paid, left, starts=starts), delta, count, factor)
         pure = Fraction(stopper.epsilon) + Fraction(control)
-        fine = pure <= Fraction(plan.epsilon) * (1 + Fraction(1, 10**11))
-        yield Due(f"{where}.stopper.epsilon", "a bit and a count", fine, f"{float(pure):.9g} of {plan.epsilon:.9g}")
+        fine = pure <= Fraction(left) * (1 + Fraction(1, 10**11))
+        yield Due(f"{where}.stopper.epsilon", "a bit and a count", fine, f"{float(pure):.9g} of {left:.9g}")
         passed = overflow(stopper.epsilon, stopper.threshold, stopper.cap - 1)
         yield at_least(f"{where}.stopper.delta_cap", "what gets to the cap", stopper.delta_cap * _NEAR, passed)
         tables = comparisons_tables(rounds + _EDGES, stopper.epsilon) + count

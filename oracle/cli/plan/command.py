@@ -21,7 +21,7 @@ from oracle.cli.plan.distribution import (
     values_table,
 )
 from oracle.cli.plan.ensemble import LIFE_TERMS, ensemble_phases, ensemble_rows
-from oracle.cli.plan.page import mebibytes, promise_rows
+from oracle.cli.plan.page import mebibytes, promise_rows, truth_rows
 from oracle.cli.plan.statistics import (
     attribute_table,
     compare_statistics,
@@ -180,6 +180,7 @@ def _print(console: Console, plan: Plan, model: Model, classical: Plan | None) -
         *([] if enough else [("", f"too few; all that follows is for {plan.declared:,}")]),
         *([("", fewer)] if fewer else []),
         ("privacy", _privacy(plan)),
+        *truth_rows(plan),
         *([("honest share", f"at least {plan.gamma:g} of the stream")] if _is_of_the_stream(plan) else []),
         *page.rows(plan),
         *promise_rows(promise_of(plan)),

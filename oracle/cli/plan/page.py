@@ -7,10 +7,11 @@ from msgspec import UNSET
 from rich.table import Table
 
 from oracle.cli.output import Row, figure_table
-from oracle.planning.plan import Plan
+from oracle.mechanisms.truth import reach
+from oracle.planning.plan import Plan, truth_of
 from oracle.planning.promise import Promise
 
-__all__ = ["ABOUT_REARMS", "comparison", "mebibytes", "promise_rows"]
+__all__ = ["ABOUT_REARMS", "comparison", "mebibytes", "promise_rows", "truth_rows"]
 
 ABOUT_REARMS: Final = (
     "re-armed",
@@ -22,6 +23,15 @@ ABOUT_REARMS: Final = (
 def mebibytes(count: int) -> str:
     """Return a number of bytes in words."""
     return f"{count / 2**20:.1f} MiB"
+
+
+def truth_rows(plan: Plan) -> Iterator[Row]:
+    """Yield what is counted of labels that come later, if anything is."""
+    truth = truth_of(plan)
+    if truth is not None:
+        within = f"each within {reach(truth.epsilon)}"
+        yield "true labels", f"a query pays {truth.epsilon:g} of epsilon for them: right and wrong answers, {within}"
+        yield "", f"counted for each {truth.rounds:,} rounds, {truth.lag:,} rounds later (`perpetua truth`)"
 
 
 def comparison(tight: Plan, paper: Plan, delta: str, rows: Iterable[tuple[str, float, float]], digits: str) -> Table:

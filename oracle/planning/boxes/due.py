@@ -32,6 +32,7 @@ def form_faults(plan: BoxPlan) -> Iterator[Fault]:
     yield from _form(plan)
     yield from _sides(plan)
     yield from _released(plan)
+    yield from _truth(plan)
     for index, phase in enumerate(plan.phases):
         yield from _stopper(f"phases[{index}].stopper", phase)
         for name, instance, sides in (("start", phase.start, _parts(plan)), ("rearmed", phase.rearmed, 1)):
@@ -46,9 +47,10 @@ def share_faults(plan: BoxPlan, index: int) -> Iterator[Fault]:
     if not passed <= stopper.delta_cap * _ROUNDED:
         bound = f"more mediums than the cap pass with probability {passed!r}"
         yield f"{where}.stopper.delta_cap", stopper.delta_cap, bound
+    truth = 0.0 if plan.truth is UNSET else plan.truth.epsilon  # a query's: training rows start phase 1
     for name, instance, others in (
-        ("start", phase.start, chosen_epsilon(plan) if index == 0 else 0.0),
-        ("rearmed", phase.rearmed, stopper.epsilon),
+        ("start", phase.start, chosen_epsilon(plan) if index == 0 else truth),
+        ("rearmed", phase.rearmed, stopper.epsilon + truth),
     ):
         if not 0.0 < instance.epsilon <= (plan.epsilon - others) * _ROUNDED:
             bound = f"must be above 0, and at most {plan.epsilon - others!r}: epsilon less what else a record pays"
@@ -109,6 +111,16 @@ def _released(plan: BoxPlan) -> Iterator[Fault]:
                 yield f"selection.{name}", stated, f"the accountant proves {proved!r} only"
     for where, slope in slopes.items():
         yield from _slope(where, slope)
+
+
+def _truth(plan: BoxPlan) -> Iterator[Fault]:
+    """Yield counts of true labels that no model declares."""
+    if plan.truth is UNSET:
+        return
+    if not 0.0 < plan.truth.epsilon < plan.epsilon:
+        yield "truth.epsilon", plan.truth.epsilon, f"must be above 0, and below {plan.epsilon!r}"
+    if not (plan.truth.rounds >= 1 and plan.truth.lag >= 0):
+        yield "truth.rounds", [plan.truth.rounds, plan.truth.lag], "must be at least 1, and lag at least 0"
 
 
 def _slope(where: str, slope: float) -> Iterator[Fault]:

@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from oracle.errors import InputError
 from oracle.planning.features import Feature
-from oracle.planning.model import BOX_FEATURES, FirstShare, Model, Share, check_features
+from oracle.planning.model import BOX_FEATURES, FirstShare, Model, Share, Truth, check_features, check_truth
 from oracle.planning.plan import Plan
 
 __all__ = ["BoxModel", "check_box_model", "side_names", "with_slicing"]
@@ -25,6 +25,7 @@ class BoxModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
         share: Overrides the planner's estimate of the part of a stripe that `faces` gives to its side.
         first_share: Fixes alpha_1's part of alpha instead of searching it: smaller asks for more training examples
             and makes the phases shorter.
+        truth: What is counted of labels that come later; see `[model.truth]`.
     """
 
     features: Annotated[
@@ -35,6 +36,7 @@ class BoxModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
     trim: Annotated[int, Meta(ge=0, extra_json_schema={"unit": "points", "bound": "from 0 to examples"})] = 0
     share: Share | None = None
     first_share: FirstShare | None = None
+    truth: Truth | None = None
 
 
 def with_slicing(table: Mapping[str, object]) -> Mapping[str, object]:
@@ -65,6 +67,7 @@ def check_box_model(model: BoxModel) -> None:
         if feature.sides != "none" and model.slicing == "faces":
             _check_scale(f"model.features[{index}]", feature)
     _check_profile(model)
+    check_truth(model)
 
 
 def _check_scale(where: str, feature: Feature) -> None:

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from oracle.errors import InputError
 from oracle.planning.ensemble.model import PATH, Class, EnsembleModel, Parameter
 from oracle.planning.features import NAME_LIMIT, Feature
-from oracle.planning.model import check_features
+from oracle.planning.model import check_features, check_truth
 
 __all__ = ["check_ensemble_model"]
 
@@ -46,6 +46,7 @@ def check_ensemble_model(model: EnsembleModel) -> None:
     _check_learner("model.learner", model.learner, model.parameters)
     for index, step in enumerate(model.preprocessing):
         _check_learner(f"model.preprocessing[{index}].transformer", step.transformer, step.parameters)
+    check_truth(model)
 
 
 def _check_feature(where: str, feature: Feature) -> None:

@@ -16,7 +16,7 @@ from oracle.accounting.events import (
     StopperOverflowEvent,
 )
 from oracle.planning.ensemble.model import EnsemblePhase, EnsemblePlan
-from oracle.planning.guarantees import ONE_DRAW, noise_comparisons
+from oracle.planning.guarantees import ONE_DRAW, noise_comparisons, with_truth
 
 __all__ = ["query_event", "query_guarantee", "shares_guarantee", "table_delta", "training_event"]
 
@@ -44,12 +44,13 @@ def query_event(plan: EnsemblePlan, index: int) -> Event:
 
     Its own answer is hidden, and with it which of these happened (PRIVACY.md, Theorem 29): it was paid for and is one
     bit of a Stopper, of a life armed in its phase or the one before; or it was free, and is in the teachers of at most
-    one life, armed in its phase or the next two. In each case it is in the counts of its block.
+    one life, armed in its phase or the next two. In each case it is in the counts of its block, and, where true labels
+    are counted, in one of its period's.
     """
     counts = _count(plan.control.epsilon)
     stoppers = (Composed((*counts, *_bit(plan, phase))) for phase in plan.phases[max(index - 1, 0) : index + 1])
     lives = (Composed((*counts, _membership(plan, phase))) for phase in plan.phases[index : index + 3])
-    return EitherOf((*stoppers, *lives))
+    return with_truth(plan.truth, EitherOf((*stoppers, *lives)))
 
 
 def query_guarantee(plan: EnsemblePlan, index: int) -> Guarantee:

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from oracle.planning.features import Feature
-from oracle.planning.model import Limits, Model
+from oracle.planning.model import Limits, Model, Truth
 from oracle.planning.plan import PLAN_VERSION, Phase, Plan, StopperPlan
 
 __all__ = [
@@ -78,6 +78,7 @@ class EnsembleModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True
         classes: What a label may be, in any order.
         shares: Share of each class among the training rows, where it is public; else a noisy count says it, once.
         alpha: Share of the answers to honest queries that noise may change.
+        truth: What is counted of labels that come later; see `[model.truth]`.
     """
 
     profile: Literal["tight"] = "tight"
@@ -91,6 +92,7 @@ class EnsembleModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = (0, 1)
     shares: _Shares | None = None
     alpha: Annotated[float, Meta(ge=1e-6, le=0.5, extra_json_schema={"unit": "share of answers"})] = 0.05
+    truth: Truth | None = None
 
     def __hash__(self) -> int:
         """Return a hash that leaves parameters out: tables have none."""
@@ -174,6 +176,7 @@ class EnsemblePlan(Plan, frozen=True, kw_only=True):
         control: How thresholds are steered.
         changed: Share of the answers to honest queries that noise changes, by the estimate.
         memory_bytes: Largest `EnsemblePhase.memory_bytes`.
+        truth: As in the model.
     """
 
     version: int = PLAN_VERSION
@@ -203,6 +206,7 @@ class EnsemblePlan(Plan, frozen=True, kw_only=True):
     limits: Limits
     phases: tuple[EnsemblePhase, ...]
     memory_bytes: int
+    truth: Truth | msgspec.UnsetType = msgspec.UNSET
 
     def __hash__(self) -> int:
         """Return a hash that leaves parameters out: tables have none."""

@@ -45,6 +45,8 @@ def _check_declared(plan: EnsemblePlan) -> None:
     declared = {name: getattr(plan, name) for name in _DECLARED} | {"examples": plan.declared}
     if plan.shares is not UNSET:
         declared["shares"] = plan.shares
+    if plan.truth is not UNSET:
+        declared["truth"] = plan.truth
     try:
         check_ensemble_model(convert(to_builtins(declared), EnsembleModel))
     except (ValidationError, InputError) as exc:

@@ -6,7 +6,7 @@ import msgspec
 
 from oracle.errors import InputError
 from oracle.planning.features import key_bytes
-from oracle.planning.model import FirstShare, Model, check_features
+from oracle.planning.model import FirstShare, Model, Truth, check_features, check_truth
 from oracle.planning.plan import BoxPlan
 
 __all__ = ["SelectionPlan", "StumpsModel", "StumpsPlan", "check_stumps_model"]
@@ -22,10 +22,12 @@ class StumpsModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
         profile: "tight" has our constants; "paper" Stemmer's own, whose epsilon and delta are nominal.
         first_share: Fixes alpha_1's part of alpha instead of searching it: smaller asks for more training examples
             and makes the phases shorter.
+        truth: What is counted of labels that come later; see `[model.truth]`.
     """
 
     profile: Literal["tight", "paper"] = "tight"
     first_share: FirstShare | None = None
+    truth: Truth | None = None
 
 
 class SelectionPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,3 +86,4 @@ def check_stumps_model(model: StumpsModel) -> None:
     if model.first_share is not None and model.profile == "paper":
         raise InputError("model.first_share", model.first_share, 'cannot be set for profile = "paper"')
     check_features(model)
+    check_truth(model)

@@ -26,6 +26,7 @@ from oracle.codec.arrow.messages import ArrowQueries
 from oracle.codec.batches import BatchCodec
 from oracle.codec.guarded import GuardedCodec
 from oracle.codec.json.public import Several
+from oracle.codec.json.truths import Truth, TruthCodec
 from oracle.codec.kinds import codec_of
 from oracle.codec.rejections import Reason, Rejection
 from oracle.planning.attributes import Attribute
@@ -83,6 +84,13 @@ def test_every_message_has_an_example_and_a_channel():
     for message in _MESSAGES.values():
         assert message["examples"]
         assert "payload" in message
+
+
+def test_true_labels_are_read():
+    """Both examples; and all that is read is in the schema."""
+    read = [TruthCodec(_PLAN).truth(msgspec.json.encode(one["payload"])) for one in _examples("TrueLabel").values()]
+    assert read == [Truth(b'"a1"', 17, 1), Truth(b"2", 18, 0)]
+    assert set(_SCHEMAS["trueLabel"]["properties"]) == {"id", "round", "label", "model"}
 
 
 def test_queries_in_their_three_forms_are_one_query():
