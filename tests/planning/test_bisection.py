@@ -1,4 +1,5 @@
 import math
+from fractions import Fraction
 
 import msgspec
 import pytest
@@ -70,6 +71,13 @@ def test_tampered_plans_are_refused():
     ):
         with pytest.raises(PlanError, match=field):
             verify_plan(msgspec.structs.replace(plan, **changes))
+
+
+def test_all_rows_deltas_sum_to_delta_in_fractions():
+    """Whatever the number of rows: a float's product may be the declared delta where the sum is more."""
+    for examples, delta in ((20_000, 1e-6), (20_007, 1e-6), (50_021, 1e-3), (123_457, 1e-6), (99_991, 1e-7)):
+        plan = _plan(examples=examples, delta=delta)
+        assert 0.999 < Fraction(plan.phases[0].delta) * plan.declared / Fraction(delta) <= 1
 
 
 def test_the_least_number_of_examples_is_found():

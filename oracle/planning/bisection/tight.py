@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Final
 
 import msgspec
@@ -62,7 +63,7 @@ def _plan(model: BisectionModel, examples: int, declared: int) -> BisectionPlan:
     dimension = len(model.features)
     basis = _basis(model, dimension)
     delta = model.delta / declared
-    while declared * delta > model.delta:
+    if declared * Fraction(delta) > Fraction(model.delta):  # rounded towards privacy, exactly
         delta = math.nextafter(delta, 0.0)
     directions = model.directions or len(basis)
     moments = dimension * (dimension + 3) if model.warmup else 0

@@ -230,6 +230,15 @@ def test_what_was_told_before_is_played_too():
     assert play(bare).delta < play(told).delta < less
 
 
+def test_a_sum_of_floats_is_no_finding():
+    """Plans of before say deltas that sum to delta but for rounding; a millionth more than delta is one."""
+    plan = _model("bisection", rounds=1_000)
+    first, second = plan.phases
+    for part, short in ((1.0 + 2.0**-52, 0), (1.0 + 1e-6, 1)):
+        phases = (_replaced(first, delta=part * plan.delta / plan.declared), second)
+        assert sum(found.startswith("delta: all") for found in _short(_replaced(plan, phases=phases))) == short
+
+
 def test_sums_and_integrals_agree_with_the_accountants():
     """Theorem 26 by thinning, overflow, binomial tails and bits, each beside another way to come by it."""
     for slope, gap, paid, epsilon in ((0.0465, 54, 10, 1.0), (0.00677, 370, 1_000, 1.0), (0.027, 12, 163, 3.8)):
