@@ -80,6 +80,25 @@ def test_all_rows_deltas_sum_to_delta_in_fractions():
         assert 0.999 < Fraction(plan.phases[0].delta) * plan.declared / Fraction(delta) <= 1
 
 
+def test_an_error_that_does_not_follow_is_refused():
+    """Nor is there one over directions that are none, or that are not at right angles and of length 1."""
+    plan = _plan(alpha=0.2)
+    verify_plan(_plan(alpha=0.2, directions=2, warmup=50))
+    axes = plan.basis
+    for changes, field in (
+        ({"expected_error": 0.99 * plan.expected_error}, r"expected_error = .*: it is"),
+        ({"basis": (*axes[:2], (0.0, 0.0, 2.0))}, "basis: has 3 vectors; must be 3 orthonormal"),
+        ({"basis": (*axes[:2], axes[1])}, "basis: has 3"),
+        ({"basis": (*axes[:2], (0.0, 1.0))}, "basis: has 3"),
+        ({"basis": axes[:2]}, "basis: has 2"),
+        ({"warmup": 50}, "basis: has 3 vectors; must be .* none beside warmup"),
+        ({"directions": 0}, "directions = 0: must be from 1 to 3"),
+        ({"directions": 2, "basis": (), "warmup": 100_000}, "warmup = 100000: must be from 0 to below"),
+    ):
+        with pytest.raises(PlanError, match=rf"plan\.{field}"):
+            verify_plan(msgspec.structs.replace(plan, **changes))
+
+
 def test_the_least_number_of_examples_is_found():
     """Just enough meets alpha, one less does not; too few declared are refused with a number that is enough."""
     least = plan_sufficient(_model(examples=1, alpha=0.02)).declared
