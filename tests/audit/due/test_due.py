@@ -239,6 +239,12 @@ def test_a_sum_of_floats_is_no_finding():
         assert sum(found.startswith("delta: all") for found in _short(_replaced(plan, phases=phases))) == short
 
 
+def test_the_game_is_played_with_any_figures():
+    """Where ratios are more than a float holds, nothing overflows, and little noise is found to be none."""
+    for slope, paid, epsilon, least in ((30.0, 10, 2.0, 1.0 - 1e-6), (4.0, 12, 50.0, 0.0), (0.5, 100, 700.0, 0.0)):
+        assert least <= play(Game(slope, 2, paid, epsilon)).delta <= 1.0 + 1e-9
+
+
 def test_sums_and_integrals_agree_with_the_accountants():
     """Theorem 26 by thinning, overflow, binomial tails and bits, each beside another way to come by it."""
     for slope, gap, paid, epsilon in ((0.0465, 54, 10, 1.0), (0.00677, 370, 1_000, 1.0), (0.027, 12, 163, 3.8)):
