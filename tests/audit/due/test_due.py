@@ -363,6 +363,18 @@ def test_the_command_looks_at_a_state_and_leaves_it(state):
     assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in state.iterdir()} == before
 
 
+def test_a_report_is_not_written_into_a_state(state, tmp_path, monkeypatch):
+    """Neither into its folder nor below, by whatever name; nothing is made there."""
+    monkeypatch.chdir(tmp_path)
+    before = sorted(state.iterdir())
+    (tmp_path / "link").symlink_to(state)
+    for out in (str(state), "state/report", "link/report"):
+        result = CliRunner().invoke(app, ["audit", "--state", str(state), "--out", out])
+        assert isinstance(result.exception, InputError)
+        assert "must be outside of --state: a state is only read" in str(result.exception)
+    assert sorted(state.iterdir()) == before
+
+
 def test_each_plan_of_a_sharded_state_is_accounted_for(tmp_path, monkeypatch):
     """Shards of one plan have it looked at once; a shard with another plan has that one looked at too."""
     kept = {name: _copied(_GOLDEN / "version-3" / name / "state", tmp_path / name) for name in _TABLES}

@@ -21,7 +21,7 @@ from oracle.audit.runner import Job, Settings, run_jobs
 from oracle.audit.structure.checks import structure_names
 from oracle.cli.audit import own
 from oracle.cli.audit.reporting import print_report
-from oracle.cli.audit.scope import toys_scope
+from oracle.cli.audit.scope import own_scope, toys_scope
 from oracle.cli.main import app
 from oracle.errors import RefusedError
 from oracle.planning.kinds import KINDS
@@ -152,6 +152,14 @@ def test_what_was_left_out_is_listed():
         "1 of 1 checks of time (--only).",
         "Daemons that are killed and started again (--daemon-games 0).",
     ]
+
+
+def test_what_rows_paid_elsewhere_is_not_looked_at():
+    """Neither of a plan nor of a state: forks and other models are added up by other commands."""
+    for state in (False, True):
+        said = " ".join(own_scope(["a plan"], [], state=state).left_out)
+        assert "forks" in said
+        assert "perpetua status" in said
 
 
 def test_a_broken_off_audit_tells_what_it_had(tmp_path):
