@@ -196,6 +196,16 @@ def test_a_classical_box_without_a_coin_shows_each_row_to_all_sides():
     )
 
 
+@pytest.mark.parametrize("name", ["boxes, faces", "stumps", "classical box", "classical stump"])
+def test_more_than_the_whole_is_refused(name):
+    """A side that is shown more than its stripe, or a stream that is more than honest, would make any error due."""
+    plan = _plan(name)
+    for field, values in (("share", (1.5, 0.0, -1.0, math.inf, math.nan)), ("gamma", (1.5, 0.0, -1.0, math.nan))):
+        for value in values:
+            with pytest.raises(PlanError, match=rf"plan\.{field} = .*: must be above 0, and at most 1"):
+                verify_plan(_replaced(plan, **{field: value}))
+
+
 def test_what_a_plan_says_beside_what_runs_is_refused():
     """An ensemble's Stopper has one law only; and of a person no row is used less often than once."""
     plan = _plan("ensemble")
