@@ -130,9 +130,10 @@ def test_each_check_has_a_plain_sentence():
     kinds = {
         meaning(one).means
         for one in (_BROKEN, _SHORT, _OPEN, finding(), finding(nominal=True), check(cell="timing|x", passed=False),
-                    check(cell="plan|x|y"), check(cell="plan|state|y", target="state: a"))
+                    check(cell="plan|x|y"), check(cell="plan|verify"), check(cell="plan|state|y", target="state: a"))
     }  # fmt: skip
-    assert len(kinds) == 8
+    assert len(kinds) == 9
+    assert "of errors only" in meaning(check(cell="plan|verify")).means
 
 
 def test_what_was_left_out_is_listed():
@@ -154,11 +155,12 @@ def test_what_was_left_out_is_listed():
     ]
 
 
-def test_what_rows_paid_elsewhere_is_not_looked_at():
-    """Neither of a plan nor of a state: forks and other models are added up by other commands."""
+def test_what_others_see_and_rows_paid_elsewhere_is_not_looked_at():
+    """Neither of a plan nor of a state: buses and HTTP are not played; forks are added up by other commands."""
     for state in (False, True):
         said = " ".join(own_scope(["a plan"], [], state=state).left_out)
         assert "forks" in said
+        assert "each asker should see its own only" in said
         assert "perpetua status" in said
 
 
