@@ -114,6 +114,7 @@ def _check_form(plan: Plan) -> None:
     figures = [("epsilon", plan.epsilon, 0.0 < plan.epsilon < math.inf, "above 0 and finite")]
     bound = f"from 1 to {plan.declared}, the declared ones"
     figures.append(("examples", plan.examples, 1 <= plan.examples <= plan.declared, bound))
+    figures.append(("gamma", plan.gamma, 0.0 < plan.gamma <= 1.0, "above 0, and at most 1"))
     figures.append(("delta", plan.delta, plan.delta >= 0.0, "at least 0"))
     if plan.at_most is not UNSET:
         figures.append(("at_most", plan.at_most, plan.at_most >= 1, "at least 1"))

@@ -1,4 +1,5 @@
 import math
+from fractions import Fraction
 
 import msgspec
 import pytest
@@ -69,6 +70,32 @@ def test_tampered_plans_are_refused():
         ({"epsilon": 0.5}, "plan.phases"),
     ):
         with pytest.raises(PlanError, match=field):
+            verify_plan(msgspec.structs.replace(plan, **changes))
+
+
+def test_all_rows_deltas_sum_to_delta_in_fractions():
+    """Whatever the number of rows: a float's product may be the declared delta where the sum is more."""
+    for examples, delta in ((20_000, 1e-6), (20_007, 1e-6), (50_021, 1e-3), (123_457, 1e-6), (99_991, 1e-7)):
+        plan = _plan(examples=examples, delta=delta)
+        assert 0.999 < Fraction(plan.phases[0].delta) * plan.declared / Fraction(delta) <= 1
+
+
+def test_an_error_that_does_not_follow_is_refused():
+    """Nor is there one over directions that are none, or that are not at right angles and of length 1."""
+    plan = _plan(alpha=0.2)
+    verify_plan(_plan(alpha=0.2, directions=2, warmup=50))
+    axes = plan.basis
+    for changes, field in (
+        ({"expected_error": 0.99 * plan.expected_error}, r"expected_error = .*: it is"),
+        ({"basis": (*axes[:2], (0.0, 0.0, 2.0))}, "basis: has 3 vectors; must be 3 orthonormal"),
+        ({"basis": (*axes[:2], axes[1])}, "basis: has 3"),
+        ({"basis": (*axes[:2], (0.0, 1.0))}, "basis: has 3"),
+        ({"basis": axes[:2]}, "basis: has 2"),
+        ({"warmup": 50}, "basis: has 3 vectors; must be .* none beside warmup"),
+        ({"directions": 0}, "directions = 0: must be from 1 to 3"),
+        ({"directions": 2, "basis": (), "warmup": 100_000}, "warmup = 100000: must be from 0 to below"),
+    ):
+        with pytest.raises(PlanError, match=rf"plan\.{field}"):
             verify_plan(msgspec.structs.replace(plan, **changes))
 
 

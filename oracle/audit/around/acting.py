@@ -22,7 +22,21 @@ from oracle.planning.plan import Plan
 from oracle.predictors.base import Trainer
 from oracle.runtime.shard import Outcome, Shard
 
-__all__ = ["MODELS", "OF_TABLES", "Given", "answering", "command", "given_to_trainers", "init_of", "plan_once", "write"]
+__all__ = [
+    "MODELS",
+    "OF_TABLES",
+    "Given",
+    "answering",
+    "command",
+    "given_to_trainers",
+    "in_batches",
+    "init_of",
+    "plan_once",
+    "write",
+]
+
+_TOGETHER: Final = 2_003
+"""Rows of a file that commands read at once here: as if it were a large one."""
 
 _FEATURE: Final = '[[model.features]]\nname = "%s"\nbounds = [0.0, 1.0]\n'
 
@@ -128,6 +142,18 @@ def plan_once() -> None:
         return known[key]
 
     names["plan_shards"] = plan_shards
+
+
+def in_batches() -> None:
+    """Have commands read files of rows in several batches, as they read larger ones."""
+    file = import_module("oracle.cli.table_files").TableFile
+    real = file.batches
+
+    def batches(self: Any) -> Iterator[Any]:  # noqa: ANN401 -- a file
+        for whole in real(self):
+            yield from (whole.slice(start, _TOGETHER) for start in range(0, len(whole), _TOGETHER))
+
+    file.batches = batches
 
 
 def command(arguments: Sequence[str]) -> bytes:

@@ -20,7 +20,16 @@ import numpy as np
 
 from oracle.accounting.budget import charges, total
 from oracle.accounting.ledger import PhaseStarted, StartChecked
-from oracle.audit.around.acting import Given, answering, command, given_to_trainers, init_of, plan_once, write
+from oracle.audit.around.acting import (
+    Given,
+    answering,
+    command,
+    given_to_trainers,
+    in_batches,
+    init_of,
+    plan_once,
+    write,
+)
 from oracle.audit.around.rows import drawn
 from oracle.audit.due.books import person_due
 from oracle.audit.findings import Seen
@@ -45,7 +54,7 @@ _MOST: Final = 2
 """Rows of a person that are used."""
 
 _EACH: Final = 2 * _MOST
-"""Rows of a person, one behind the other."""
+"""Rows of a person: of half of the persons one behind the other, of the others as far apart as can be."""
 
 _ROWS: Final = 20_000
 _FEW: Final = 60
@@ -97,6 +106,7 @@ def _wrong(predictor: str, folder: Path, draws: Draws) -> str | None:
     others = np.where((draws.uniform(_ROWS) < _OTHERS)[:, None], np.roll(rows, 1, axis=0) ** 0.5, rows)
     others[:8] = rows[:8]
     plan_once()
+    in_batches()
     with listening() as listener:
         listener.tape = first = Tape()
         shown = _run(predictor, folder / "first", rows)
@@ -217,7 +227,9 @@ def _shards_wrong(folder: Path, rows: Any, together: int = 1 << 40) -> str | Non
 
 def _persons_wrong(folder: Path, rows: Any) -> str | None:  # noqa: ANN401 -- float64[n, 2]
     """Make a state with few rows of each person; return what is not as it is said, if anything."""
-    persons = [str(number // _EACH * 7919 % 10007) for number in range(_ROWS)]
+    beside, apart = range(_ROWS // 2), range(_ROWS // 2, _ROWS)
+    numbers = [*(number // _EACH for number in beside), *(_ROWS + number % (_ROWS // 2 // _EACH) for number in apart)]
+    persons = [str(number * 7919 % 1_000_003) for number in numbers]
     write(folder, "rectangles", rows, persons)
     with given_to_trainers() as given:
         said = command(

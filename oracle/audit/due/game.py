@@ -31,6 +31,9 @@ _LEAST: Final = 1e-3
 _GROWN: Final = 300.0
 """Nats that a block of a sweep may grow by: exp of it is a float."""
 
+_LARGEST: Final = 700.0
+"""Nats up to which a ratio is a float; losses as far below 0 are worth nothing."""
+
 _CHECKED: Final = 5
 _DEPTHS: Final = 41
 
@@ -82,7 +85,7 @@ class _Lattice:
         self.below = math.ceil(reach / self.step)
         self.nodes = self.below + math.ceil((game.epsilon + reach) / self.step) + 1
         self.losses: Floats = np.arange(-self.below, self.nodes - self.below, dtype=np.float64) * self.step
-        self.ratios: Floats = np.exp(-self.losses)
+        self.ratios: Floats = np.exp(np.minimum(-self.losses, _LARGEST))
         rate = math.exp(game.slope)
         self.rate = rate
         rise = self.step / math.expm1(game.slope)
@@ -102,9 +105,10 @@ class _Lattice:
 
     def at(self, value: Floats, losses: Floats) -> Floats:
         """Return the chords' values at any losses."""
-        ratios = np.exp(-losses)
+        ratios = np.exp(np.minimum(-losses, _LARGEST))
         inside = np.interp(-ratios, -self.ratios, value)
-        return np.where(losses > self.losses[-1], 1.0 - (1.0 - value[-1]) * ratios / self.ratios[-1], inside)
+        beyond = 1.0 - (1.0 - value[-1]) * np.exp(np.minimum(self.losses[-1] - losses, 0.0))
+        return np.where(losses > self.losses[-1], beyond, inside)
 
 
 def _swept(least: Floats, gains: Floats, stay: float, time: float) -> Floats:
@@ -192,7 +196,7 @@ def play(game: Game) -> Played:
         game: Of at least one paid answer, and noise.
     """
     lattice = _Lattice(game, _cells(game))
-    value = np.maximum(-np.expm1(game.epsilon - lattice.losses), 0.0)
+    value = 0.0 - np.expm1(np.minimum(game.epsilon - lattice.losses, 0.0))
     fewer, worst = value, 1.0
     looked = {game.paid * part // _CHECKED for part in range(1, _CHECKED + 1)} | {1, 2}
     for left in range(1, game.paid + 1):

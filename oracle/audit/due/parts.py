@@ -19,6 +19,9 @@ _NEAR: Final = 1.01
 _INSIDE: Final = 1.03
 """By so much questions inside the zone may seem worth more than the game: chords on the lattice do as much."""
 
+_SUMMED: Final = 1 + Fraction(1, 10**12)
+"""Sums of floats are rounded, in plans of before towards less than a part in 10^15 too much."""
+
 _MOST_STAGES: Final = 1_500
 """Arrivals up to which a game is played stage by stage; a longer race is integrated."""
 
@@ -72,14 +75,14 @@ def fits(where: str, what: str, due: float, delta: float) -> Due:
 
 
 def schedule(plan: Plan) -> Iterator[Due]:
-    """Yield whether all records' deltas, in fractions, stay within the plan's."""
+    """Yield whether all records' deltas, in fractions, stay within the plan's, but for the rounding of a sum."""
     first = Fraction(plan.phases[0].delta)
     rounds = sum((one.rounds * Fraction(one.delta) for one in plan.phases), Fraction(0))
     spent = rounds + plan.declared * first if plan.sums_delta and plan.protects_queries else first
     if plan.sums_delta and not plan.protects_queries:
         spent = plan.declared * first
     says = f"{float(spent):.9g}; at most {plan.delta:.9g}"
-    yield Due("delta", "all records' deltas sum to at most this", spent <= Fraction(plan.delta), says)
+    yield Due("delta", "all records' deltas sum to at most this", spent <= Fraction(plan.delta) * _SUMMED, says)
     yield at_least("declared", "as many rows are declared as suffice", plan.declared, plan.examples, promise=True)
 
 

@@ -42,6 +42,14 @@ _FAILURES: Final = {
         "The plan has less noise, or pays for more answers, than its claim allows; or it is none that can be.",
         f"Make no state of it, and plan again with this version. {_STOP}",
     ),
+    "verify": (
+        (
+            "The planner's own check refuses the figure that is named: the plan may have less noise than its claim "
+            "allows. Where it is one of errors only (alpha, beta, gamma, share, error, examples), privacy is not "
+            "touched."
+        ),
+        f"Make no state of it, and plan again with this version. {_STOP}",
+    ),
     "promise": (
         "Privacy is not touched. What is promised about errors, or about how many rows suffice, does not hold.",
         "Declare more rows or a larger error, and plan again.",
@@ -115,6 +123,7 @@ def meaning(one: Finding | Check) -> Meaning:
     kind = one.cell.partition("|")[0]
     if kind == "plan" and one.target.startswith(("state", "shard ")):
         kind = "state"
+    kind = "verify" if one.cell == "plan|verify" else kind
     kind = "untold" if one.unsure else "promise" if one.promise else kind if kind in _FAILURES else "broken"
     return Meaning(_finds(one, kind), *_FAILURES[kind])
 
@@ -141,7 +150,8 @@ LIMITS: Final = (
 """Of every audit."""
 
 UNSEEN: Final = (
-    "Who may read answers, keys, states and backups, and who is on the machine.",
+    "Who is given whose answers, over HTTP (tokens) or a bus (topics): each asker should see its own only.",
+    "Who may read keys, states and backups, and who is on the machine.",
     "Whether the plan was declared without a look at the data, and how many records one person has.",
     "Caches, power, where random keys come from, and how long anything takes but the answers of boxes.",
     "Whether answers are right: perpetua evaluate measures that.",

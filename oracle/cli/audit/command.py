@@ -16,7 +16,7 @@ from oracle.audit.findings import NEAR, Finding, limit_text, near, near_predicto
 from oracle.cli.audit import majority, reconstruct, trace
 from oracle.cli.audit import receipt as audit_receipt
 from oracle.cli.audit.files import report_folder
-from oracle.cli.audit.own import run_own
+from oracle.cli.audit.own import refuse_inside, run_own
 from oracle.cli.audit.scope import toys_scope
 from oracle.cli.options import AsJson, KeyFile
 from oracle.cli.output import figure_table, print_json, wide_console
@@ -117,6 +117,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         return
     own = plan_file is not None or state is not None or key is not None
     _check_options(receipt_key, out, form, own=own, as_json=as_json)
+    refuse_inside(out, state)
     from oracle.audit.runner import Settings, kept_seed, run_jobs
     from oracle.audit.software import fingerprint
     from oracle.cli.audit.reporting import REPORTS, Reporter

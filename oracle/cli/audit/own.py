@@ -18,12 +18,22 @@ from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
 from oracle.state.shards import shard_folders
 
-__all__ = ["audit_own", "run_own"]
+__all__ = ["audit_own", "refuse_inside", "run_own"]
 
 if TYPE_CHECKING:
     from oracle.audit.report.contents import Report
     from oracle.audit.report.forms import Form
     from oracle.cli.audit.reporting import Reporter
+
+
+def refuse_inside(out: Path | None, state: Path | None) -> None:
+    """Refuse a report's folder in a state, which is only read.
+
+    Raises:
+        InputError: It is the state's, or in it.
+    """
+    if out is not None and state is not None and out.resolve().is_relative_to(state.resolve()):
+        raise InputError("--out", str(out), "must be outside of --state: a state is only read")
 
 
 def run_own(  # noqa: PLR0913 -- the command's options

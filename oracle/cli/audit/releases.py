@@ -1,7 +1,6 @@
 """What the attacks on other programs' releases read and write: CSV with a header, or JSON lines."""
 
 import csv
-import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -30,6 +29,9 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 _SUFFIXES: Final = (".csv", ".jsonl")
 _FIELD_BYTES: Final = 1 << 30
 _PAIR: Final = 2
+_LARGEST: Final = 1e100
+"""No share and no bit is as large, and of some such numbers squares are numbers too."""
+
 _NEVER: Final = 1e-9
 """Fair coins fall so with this probability at most: the least there is of `--miss`."""
 
@@ -285,6 +287,6 @@ def _refuse_unfair(path: Path, coins: NDArray[np.bool_]) -> None:
 
 
 def _finite(path: Path, value: float) -> float:
-    if not math.isfinite(value):
-        raise DataError(f"{path}: answers must be finite numbers")
+    if not abs(value) <= _LARGEST:
+        raise DataError(f"{path}: answers must be finite numbers, from -{_LARGEST:g} to {_LARGEST:g}")
     return value

@@ -14,6 +14,10 @@ _FAMILIES: Final = {
     "timing": "checks of time",
     "daemon": "games of daemons",
 }
+_ELSE: Final = (
+    "What the same rows paid elsewhere: forks, older snapshots and copies, scores, other models (perpetua status and "
+    "perpetua budget add up what was recorded)."
+)
 _TARGETED: Final = ("structure", "predictor")
 
 
@@ -69,6 +73,7 @@ def own_scope(attacked: Sequence[str], plans: Sequence[Plan], *, state: bool) ->
         attacked=tuple(attacked) or ("Nothing yet.",),
         left_out=(
             answers,
+            _ELSE,
             "The software itself: no game was played, nothing was restarted, no time was taken (perpetua audit does).",
             *UNSEEN,
         ),

@@ -11,7 +11,7 @@ from oracle.planning.features import Feature, refuse_types
 from oracle.planning.model import Limits, Model, check_features
 from oracle.planning.plan import PLAN_VERSION, Phase, Plan
 
-__all__ = ["BisectionModel", "BisectionPlan", "check_bisection_model", "unit_vector"]
+__all__ = ["BisectionModel", "BisectionPlan", "check_bisection_model", "is_orthonormal", "unit_vector"]
 
 _DIRECTION_LIMIT: Final = 32
 _WARMUP_FEATURES: Final = 64
@@ -164,6 +164,18 @@ def _check_vectors(basis: tuple[tuple[float, ...], ...], dimension: int, most: i
     for (i, first), (j, second) in combinations(enumerate(map(unit_vector, basis)), 2):
         if not abs(math.fsum(a * b for a, b in zip(first, second, strict=True))) <= _ORTHOGONAL:
             raise InputError(f"model.basis[{j}]", "...", f"must be orthogonal to basis[{i}]")
+
+
+def is_orthonormal(basis: tuple[tuple[float, ...], ...], dimension: int) -> bool:
+    """Return whether all vectors have so many entries, length 1, and right angles, about as a model's must."""
+    if not all(len(vector) == dimension and all(map(math.isfinite, vector)) for vector in basis):
+        return False
+    products = (
+        (math.fsum(a * b for a, b in zip(first, second, strict=True)), float(i == j))
+        for i, first in enumerate(basis)
+        for j, second in enumerate(basis[: i + 1])
+    )
+    return all(abs(product - due) <= _ORTHOGONAL for product, due in products)
 
 
 def unit_vector(vector: tuple[float, ...]) -> tuple[float, ...]:

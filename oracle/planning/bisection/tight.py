@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Final
 
 import msgspec
@@ -12,7 +13,7 @@ from oracle.errors import PlanError
 from oracle.mechanisms.addresses import MAX_ROUNDS
 from oracle.mechanisms.noise.laws import named_law
 from oracle.planning.bisection.bound import average_error_bound
-from oracle.planning.bisection.model import BisectionModel, BisectionPlan, unit_vector
+from oracle.planning.bisection.model import BisectionModel, BisectionPlan, is_orthonormal, unit_vector
 from oracle.planning.model import promises_of
 from oracle.planning.plan import Phase
 
@@ -62,7 +63,7 @@ def _plan(model: BisectionModel, examples: int, declared: int) -> BisectionPlan:
     dimension = len(model.features)
     basis = _basis(model, dimension)
     delta = model.delta / declared
-    while declared * delta > model.delta:
+    if declared * Fraction(delta) > Fraction(model.delta):  # rounded towards privacy, exactly
         delta = math.nextafter(delta, 0.0)
     directions = model.directions or len(basis)
     moments = dimension * (dimension + 3) if model.warmup else 0
@@ -140,5 +141,25 @@ def verify_bisection_plan(plan: BisectionPlan) -> None:
         raise PlanError(f"plan.delta = {plan.delta!r}: the schedule spends {plan.declared * first.delta!r}")
     if len(others) != 1 or others[0].delta != 0.0:
         raise PlanError("plan.phases: must be two, the second one of delta 0")
-    if not _error(plan) <= plan.alpha:
-        raise PlanError(f"plan.alpha = {plan.alpha!r}: the expected error is {_error(plan)!r}")
+    _verify_error(plan)
+
+
+def _verify_error(plan: BisectionPlan) -> None:
+    """Check what the error rests on: directions that there are, and a figure that follows from them.
+
+    Raises:
+        PlanError: A figure does not hold.
+    """
+    dimension, found = len(plan.features), plan.warmup > 0
+    if not 1 <= plan.directions <= dimension:
+        raise PlanError(f"plan.directions = {plan.directions}: must be from 1 to {dimension}")
+    if len(plan.basis) != (0 if found else plan.directions) or not is_orthonormal(plan.basis, dimension):
+        msg = f"must be {plan.directions} orthonormal ones, or none beside warmup"
+        raise PlanError(f"plan.basis: has {len(plan.basis)} vectors; {msg}")
+    if not 0 <= plan.warmup < plan.phases[0].rounds:
+        raise PlanError(f"plan.warmup = {plan.warmup}: must be from 0 to below the {plan.phases[0].rounds} rounds")
+    error = _error(plan)
+    if not error <= plan.alpha:
+        raise PlanError(f"plan.alpha = {plan.alpha!r}: the expected error is {error!r}")
+    if not error <= plan.expected_error * (1.0 + 1e-9):
+        raise PlanError(f"plan.expected_error = {plan.expected_error!r}: it is {error!r}")

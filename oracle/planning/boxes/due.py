@@ -68,6 +68,8 @@ def _parts(plan: BoxPlan) -> int:
 def _form(plan: BoxPlan) -> Iterator[Fault]:
     if not 0.0 <= plan.coin < 1.0:
         yield "coin", plan.coin, "must be from 0 to below 1"
+    if not 0.0 < plan.share <= 1.0:
+        yield "share", plan.share, "must be above 0, and at most 1"
     if plan.slicing == "rsc":
         yield "slicing", plan.slicing, "must be a rule that Lemma 3 is about"
     for index, phase in enumerate(plan.phases):

@@ -202,6 +202,8 @@ def verify_classical_plan(plan: ClassicalPlan) -> None:
         msg = f"plan.spread = {plan.spread}, plan.choices = {plan.choices}: must be {wanted[0]} and {wanted[1]}"
         raise PlanError(msg)
     _verify_shown(plan)
+    if not 0.0 < plan.share <= 1.0:
+        raise PlanError(f"plan.share = {plan.share!r}: must be above 0, and at most 1")
     if not 0.0 < plan.scale < math.inf:
         raise PlanError(f"plan.scale = {plan.scale!r}: must be above 0 and finite")
     spent = plan.declared * plan.phases[0].delta

@@ -4,6 +4,7 @@ import math
 import sys
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
@@ -15,6 +16,7 @@ from oracle.audit.games.learners import LEARNERS
 from oracle.audit.games.plans import TARGETS, small_plan
 from oracle.audit.randomness import Randomness
 from oracle.audit.structure.checks import run_check, structure_names
+from oracle.cli.table_files import TableFile
 from oracle.mechanisms.addresses import Addresses
 from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.partition import Partition
@@ -202,8 +204,31 @@ def _tell_how_many():
     Trainer.finish = finish  # type: ignore[method-assign]  # in a process of its own
 
 
+def _each_batch_by_itself():
+    """Choose each person's rows of every batch that is read, and not of the file."""
+    real = AtMost.kept
+
+    def kept(self, names, persons):
+        names, cuts = list(names), range(0, len(persons), acting._TOGETHER)
+        parts = [real(self, iter(names), persons[cut : cut + acting._TOGETHER]) for cut in cuts]
+        return np.concatenate(parts)
+
+    AtMost.kept = kept  # type: ignore[method-assign]  # in a process of its own
+
+
+def test_commands_read_rows_in_batches(tmp_path, monkeypatch):
+    """A file of which Arrow makes one batch comes in several, with all rows in their order."""
+    path = tmp_path / "rows.csv"
+    path.write_text("a,p\n" + "".join(f"{number},x\n" for number in range(5_000)))
+    monkeypatch.setattr(TableFile, "batches", TableFile.batches)
+    acting.in_batches()
+    found = list(TableFile(path, ["a"], {"a": pa.float64()}, {}).batches())
+    assert [len(one) for one in found] == [2_003, 2_003, 994]
+    assert np.concatenate([one.column("a") for one in found]).tolist() == list(range(5_000))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("fault", "passes"), [(None, True), (_tell_how_many, False)])
+@pytest.mark.parametrize(("fault", "passes"), [(None, True), (_tell_how_many, False), (_each_batch_by_itself, False)])
 def test_commands_show_nothing_of_rows(fault, passes):
     """Run for real on rows that differ, commands print and leave the same; not where one tells a number of rows."""
     plan = small_plan(TARGETS[0], 4.0, 0.01)

@@ -314,6 +314,7 @@ _ANSWERS = "question,answer\n0,0.5\n1,0.5\n"
         ("answers", "question,answer\n2,0.5\n", "question 2 must be from 0 to 1"),
         ("answers", "question,answer\n0,0.5\n0,0.5\n", "question 0 must be answered once"),
         ("answers", "question,answer\n0,nan\n", "must be finite numbers|must be a finite number"),
+        ("answers", "question,answer\n0,1e308\n", "must be finite numbers, from -1e"),
         ("answers", "question,answer\n0,1e999\n", "must be finite numbers|must be a finite number"),
         ("answers", "question,answer\n0,\n1,\n", "must have an answer"),
         ("answers", "question,answer\n0,0,5\n", "answers.csv: line 2: must have at most 2 fields, as line 1"),

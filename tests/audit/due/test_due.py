@@ -196,6 +196,16 @@ def test_a_classical_box_without_a_coin_shows_each_row_to_all_sides():
     )
 
 
+@pytest.mark.parametrize("name", ["boxes, faces", "stumps", "classical box", "classical stump"])
+def test_more_than_the_whole_is_refused(name):
+    """A side that is shown more than its stripe, or a stream that is more than honest, would make any error due."""
+    plan = _plan(name)
+    for field, values in (("share", (1.5, 0.0, -1.0, math.inf, math.nan)), ("gamma", (1.5, 0.0, -1.0, math.nan))):
+        for value in values:
+            with pytest.raises(PlanError, match=rf"plan\.{field} = .*: must be above 0, and at most 1"):
+                verify_plan(_replaced(plan, **{field: value}))
+
+
 def test_what_a_plan_says_beside_what_runs_is_refused():
     """An ensemble's Stopper has one law only; and of a person no row is used less often than once."""
     plan = _plan("ensemble")
@@ -228,6 +238,21 @@ def test_what_was_told_before_is_played_too():
     told = bare._replace(starts=((0.0, 0.06, 0.06), (0.04, 0.04, 0.08)))
     less = play(bare._replace(epsilon=1.0 - 0.1)).delta
     assert play(bare).delta < play(told).delta < less
+
+
+def test_a_sum_of_floats_is_no_finding():
+    """Plans of before say deltas that sum to delta but for rounding; a millionth more than delta is one."""
+    plan = _model("bisection", rounds=1_000)
+    first, second = plan.phases
+    for part, short in ((1.0 + 2.0**-52, 0), (1.0 + 1e-6, 1)):
+        phases = (_replaced(first, delta=part * plan.delta / plan.declared), second)
+        assert sum(found.startswith("delta: all") for found in _short(_replaced(plan, phases=phases))) == short
+
+
+def test_the_game_is_played_with_any_figures():
+    """Where ratios are more than a float holds, nothing overflows, and little noise is found to be none."""
+    for slope, paid, epsilon, least in ((30.0, 10, 2.0, 1.0 - 1e-6), (4.0, 12, 50.0, 0.0), (0.5, 100, 700.0, 0.0)):
+        assert least <= play(Game(slope, 2, paid, epsilon)).delta <= 1.0 + 1e-9
 
 
 def test_sums_and_integrals_agree_with_the_accountants():
@@ -346,6 +371,18 @@ def test_the_command_looks_at_a_state_and_leaves_it(state):
     assert all(one["passed"] for one in live)
     assert any(one["target"].startswith("phases[0]") and not one["passed"] for one in report["results"])
     assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in state.iterdir()} == before
+
+
+def test_a_report_is_not_written_into_a_state(state, tmp_path, monkeypatch):
+    """Neither into its folder nor below, by whatever name; nothing is made there."""
+    monkeypatch.chdir(tmp_path)
+    before = sorted(state.iterdir())
+    (tmp_path / "link").symlink_to(state)
+    for out in (str(state), "state/report", "link/report"):
+        result = CliRunner().invoke(app, ["audit", "--state", str(state), "--out", out])
+        assert isinstance(result.exception, InputError)
+        assert "must be outside of --state: a state is only read" in str(result.exception)
+    assert sorted(state.iterdir()) == before
 
 
 def test_each_plan_of_a_sharded_state_is_accounted_for(tmp_path, monkeypatch):

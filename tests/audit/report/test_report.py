@@ -21,7 +21,7 @@ from oracle.audit.runner import Job, Settings, run_jobs
 from oracle.audit.structure.checks import structure_names
 from oracle.cli.audit import own
 from oracle.cli.audit.reporting import print_report
-from oracle.cli.audit.scope import toys_scope
+from oracle.cli.audit.scope import own_scope, toys_scope
 from oracle.cli.main import app
 from oracle.errors import RefusedError
 from oracle.planning.kinds import KINDS
@@ -130,9 +130,10 @@ def test_each_check_has_a_plain_sentence():
     kinds = {
         meaning(one).means
         for one in (_BROKEN, _SHORT, _OPEN, finding(), finding(nominal=True), check(cell="timing|x", passed=False),
-                    check(cell="plan|x|y"), check(cell="plan|state|y", target="state: a"))
+                    check(cell="plan|x|y"), check(cell="plan|verify"), check(cell="plan|state|y", target="state: a"))
     }  # fmt: skip
-    assert len(kinds) == 8
+    assert len(kinds) == 9
+    assert "of errors only" in meaning(check(cell="plan|verify")).means
 
 
 def test_what_was_left_out_is_listed():
@@ -152,6 +153,15 @@ def test_what_was_left_out_is_listed():
         "1 of 1 checks of time (--only).",
         "Daemons that are killed and started again (--daemon-games 0).",
     ]
+
+
+def test_what_others_see_and_rows_paid_elsewhere_is_not_looked_at():
+    """Neither of a plan nor of a state: buses and HTTP are not played; forks are added up by other commands."""
+    for state in (False, True):
+        said = " ".join(own_scope(["a plan"], [], state=state).left_out)
+        assert "forks" in said
+        assert "each asker should see its own only" in said
+        assert "perpetua status" in said
 
 
 def test_a_broken_off_audit_tells_what_it_had(tmp_path):
