@@ -23,8 +23,6 @@ _ROOT: Final = Path(__file__).parents[2]
 _BUILT: Final = _ROOT / "build" / "typescript"
 _QUERY: Final = {"x": [0.5, 0.5]}
 
-type Run = Callable[..., "_Program"]
-
 
 class _Program:
     """A program of Node that asks as it is told (typescript.mjs)."""
@@ -43,7 +41,8 @@ class _Program:
     def answer(self, name: str, seconds: float = TIMEOUT) -> dict[str, Any]:
         """Wait for an answer, or an error, and return it."""
         self._say("answer", name, seconds)
-        return self._outcome(name)
+        found: dict[str, Any] = self._outcome(name)
+        return found
 
     def ask(self, name: str, query: object = _QUERY, seconds: float = TIMEOUT) -> dict[str, Any]:
         """Ask and wait."""
@@ -53,7 +52,8 @@ class _Program:
     def refused(self, name: str, query: object) -> dict[str, Any]:
         """Ask what is not sent, and return the error."""
         self.send(name, query)
-        return self._outcome(name)
+        found: dict[str, Any] = self._outcome(name)
+        return found
 
     def written(self, name: str) -> bool | None:
         """Return whether the bus has a question."""
@@ -89,6 +89,9 @@ class _Program:
         return self._heard.pop(name)
 
 
+_Run = Callable[..., _Program]
+
+
 @pytest.fixture(scope="session")
 def built() -> Path:
     """The package as it is built, with all that it can use."""
@@ -97,7 +100,7 @@ def built() -> Path:
 
 
 @pytest.fixture
-def run(built: Path, tmp_path: Path) -> Iterator[Run]:
+def run(built: Path, tmp_path: Path) -> Iterator[_Run]:
     """Start programs that have the package and its peers."""
     folder = tmp_path / "node"
     (folder / "node_modules").mkdir(parents=True)
@@ -116,7 +119,7 @@ def http(tmp_path: Path) -> Iterator[HttpModelUnderTest]:
 
 @pytest.fixture
 def kafka(broker: Broker, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KafkaModelUnderTest]:
-    """A model on Kafka, of two partitions of which one is served."""
+    """A model on Kafka; what still serves it at the end is killed."""
     made = KafkaModelUnderTest(broker, unique_name(request), tmp_path).create()
     yield made
     made.end()
@@ -183,8 +186,8 @@ def test_http(http: HttpModelUnderTest, built: Path, tmp_path: Path):
         assert program.opened["error"] == "BusError"
 
 
-def test_kafka(kafka: KafkaModelUnderTest, run: Run):
-    """Answers come on a topic; those of questions asked while the daemon is killed too, each question in the log once."""
+def test_kafka(kafka: KafkaModelUnderTest, run: _Run):
+    """Answers come on a topic; those of questions asked while the daemon is away too; the log has each once."""
     config = kafka.config()
     daemon = kafka.serve(config)
     program = run("kafka", kafka.broker.servers, kafka.queries, kafka.answers)
@@ -204,20 +207,30 @@ def test_kafka(kafka: KafkaModelUnderTest, run: Run):
     assert asked == ["a", "b", "c", 2**53 + 1, None, "late", *names]
     missing = run("kafka", kafka.broker.servers, "missing", kafka.answers)
     assert missing.opened["error"] == "RefusedError"
-    text = (_ROOT / "docs" / "how-to" / "ask.md").read_text()
-    _run_the_page(
-        run,
-        kafka.folder / "node",
-        text,
-        {
-            "broker-1:9092": kafka.broker.servers,
-            "vfr.queries": kafka.queries,
-            "vfr.replies-me": kafka.answers,
-        },
-    )
+    _run_the_page(kafka)
 
 
-def test_mqtt(mqtt: MqttModelUnderTest, run: Run):
+@pytest.mark.slow
+def test_kafka_restarts(own_broker: Broker, run: _Run):
+    """A broker that is killed while questions are written has each of them once, in the order of asking."""
+    own_broker.create_topic("q")
+    own_broker.create_topic("r")
+    program = run("kafka", own_broker.servers, "q", "r")
+    assert program.opened is None
+    names = [str(number) for number in range(600)]
+    for begin in range(0, 600, 200):
+        for name in names[begin : begin + 100]:
+            program.send(name, {"id": name})
+        own_broker.restart(kill=True)
+        for name in names[begin + 100 : begin + 200]:
+            program.send(name, {"id": name})
+        eventually(lambda end=begin + 199: program.written(names[end]))
+    assert all(program.written(name) for name in names)
+    model = KafkaModelUnderTest(own_broker, "", Path())
+    assert [record.body["id"] for record in model.read("q")] == names
+
+
+def test_mqtt(mqtt: MqttModelUnderTest, run: _Run):
     """The same on a response topic; nobody subscribed is told, and the lost connection of a broker is made again."""
     url = f"mqtt://{mqtt.broker.server}"
     program = run("mqtt", url, mqtt.queries, f"{mqtt.name}/replies/me")
@@ -232,6 +245,7 @@ def test_mqtt(mqtt: MqttModelUnderTest, run: Run):
     daemon.kill()
     daemon.wait(TIMEOUT)
     _waits(program)
+    eventually(lambda: program.written("late"))
     mqtt.broker.restart()
     names = [str(number) for number in range(200)]
     for name in names:
@@ -243,7 +257,7 @@ def test_mqtt(mqtt: MqttModelUnderTest, run: Run):
     assert program.close() == 0
 
 
-def test_mqtt_in_doubt(mqtt: MqttModelUnderTest, run: Run):
+def test_mqtt_in_doubt(mqtt: MqttModelUnderTest, run: _Run):
     """What a broker that died may have had is not published again."""
     mqtt.serve(mqtt.config())
     mqtt.wait_for_event("bus.connected")
@@ -260,16 +274,27 @@ def test_mqtt_in_doubt(mqtt: MqttModelUnderTest, run: Run):
     assert program.written("in doubt") is None
 
 
-def _run_the_page(run: Run, folder: Path, text: str, names: dict[str, str]) -> None:
-    """Compile and run the TypeScript of a page."""
-    del run
-    for there, here in {**names, "[5.2]": "[0.5, 0.5]", "[speed]": "[speed, 0.5]"}.items():
+def _run_the_page(model: KafkaModelUnderTest) -> None:
+    """Compile the TypeScript of docs/how-to/ask.md and of the package's own page, and run the former."""
+    folder = model.folder / "node"
+    pages = [_ROOT / "docs" / "how-to" / "ask.md", _ROOT / "deploy" / "typescript" / "README.md"]
+    text = "".join(page.read_text() for page in pages)
+    for there, here in {
+        "broker-1:9092": model.broker.servers,
+        "vfr.queries": model.queries,
+        "vfr.replies-me": model.answers,
+        "[5.2]": "[0.5, 0.5]",
+        "[speed]": "[speed, 0.5]",
+    }.items():
         text = text.replace(there, here)
-    (program,) = re.findall(r"```ts\n(.*?)```", text, re.DOTALL)
-    (folder / "page.mts").write_text(program)
+    programs = re.findall(r"```ts\n(.*?)```", text, re.DOTALL)
+    assert len(programs) == 4
+    for number, program in enumerate(programs):
+        (folder / f"page{number}.mts").write_text(program)
     compiler = _BUILT / "node_modules" / "typescript" / "bin" / "tsc"
-    options = ["--strict", "--module", "nodenext", "--target", "es2022", "--types", "node", "--typeRoots"]
-    line = ["node", compiler, *options, _BUILT / "node_modules" / "@types", "page.mts"]
-    subprocess.run(line, cwd=folder, check=True, timeout=TIMEOUT)
-    done = subprocess.run(["node", "page.mjs"], cwd=folder, check=True, timeout=TIMEOUT, capture_output=True, text=True)
-    assert done.stdout.count("label") == 3
+    options = ["--strict", "--module", "nodenext", "--target", "es2022", "--types", "node"]
+    types = ["--typeRoots", str(_BUILT / "node_modules" / "@types")]
+    said = ""
+    for line in (["node", str(compiler), *options, *types, *map(str, folder.glob("*.mts"))], ["node", "page0.mjs"]):
+        said = subprocess.run(line, cwd=folder, check=True, timeout=TIMEOUT, capture_output=True, text=True).stdout
+    assert said.count("label") == 3

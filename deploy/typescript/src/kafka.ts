@@ -106,6 +106,7 @@ class KafkaBus implements Bus {
     const consumer = (this.#consumer = this.#kafka.consumer({
       groupId: this.#group,
       allowAutoTopicCreation: false,
+      maxWaitTimeInMs: 500, // which closing waits for
       retry: { retries: 20, maxRetryTime: 2000 },
     }));
     let crash: Error | undefined;
