@@ -145,7 +145,9 @@ class KafkaBus implements Bus {
     for (const { told } of this.#waiting.splice(0)) told(closed);
     for (const client of [this.#producer, this.#consumer]) await client?.disconnect().catch(() => {});
     await this.#writing;
-    await this.#admin?.deleteGroups([this.#group]).catch(() => {}); // the broker's own time-out removes it too
+    if (this.#consumer !== undefined) {
+      await this.#admin?.deleteGroups([this.#group]).catch(() => {}); // the broker's own time-out removes it too
+    }
     await this.#admin?.disconnect().catch(() => {});
   }
 

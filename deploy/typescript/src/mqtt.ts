@@ -76,7 +76,7 @@ class MqttBus implements Bus {
     this.#closing.abort();
     const closed = new RefusedError("the client is closed");
     for (const { told } of this.#waiting.splice(0)) told(closed);
-    await this.#again;
+    if (this.#again !== undefined) await within(this.#again, 2000);
     const client = this.#client;
     this.#client = undefined;
     this.#leave();
@@ -88,6 +88,7 @@ class MqttBus implements Bus {
   /** Makes a connection of its own: a client of mqtt.js that connects again also publishes again. */
   async #connect(): Promise<void> {
     const client = connect(this.url, {
+      keepalive: 20,
       ...this.options,
       protocolVersion: 5,
       clientId: this.#id,
@@ -103,12 +104,15 @@ class MqttBus implements Bus {
       if (packet.cmd === "puback" && packet.reasonCode === NOBODY) this.#unheard.add(packet.messageId!);
     });
     client.on("close", () => this.#client === client && this.#lost());
+    client.on("error", () => {}); // it is closed then
+    const closed = new Promise<never>((_, reject) => {
+      client.once("error", reject);
+      client.once("close", () => reject(new BusError("broker: it closes the connection")));
+    });
+    closed.catch(() => {});
     try {
-      const { properties } = await new Promise<IConnackPacket>((resolve, reject) => {
-        client.once("connect", resolve);
-        client.on("error", reject); // for good: a later one ends the connection
-        client.once("close", () => reject(new BusError("broker: it closes the connection")));
-      });
+      const connected = new Promise<IConnackPacket>((resolve) => client.once("connect", resolve));
+      const { properties } = await Promise.race([connected, closed]);
       this.#window = properties?.receiveMaximum ?? MOST_IN_FLIGHT;
       this.#largest = properties?.maximumPacketSize ?? Infinity;
     } catch (error) {
@@ -117,7 +121,7 @@ class MqttBus implements Bus {
     }
     const topic = `topic ${this.replies}`;
     try {
-      const granted = await client.subscribeAsync(this.replies, { qos: 1, rap: true, rh: 2 });
+      const granted = await Promise.race([client.subscribeAsync(this.replies, { qos: 1, rap: true, rh: 2 }), closed]);
       if (granted[0]?.qos !== 1) throw new RefusedError(`${topic}: the broker refuses a subscription at QoS 1`);
     } catch (error) {
       client.end(true);
