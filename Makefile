@@ -11,7 +11,7 @@ DEV_LOCK := deploy/requirements-dev.lock
 
 .DEFAULT_GOAL := help
 .PHONY: help install dev broker browser bus watch demo kafka-demo mqtt-demo demo-ensemble demo-income demo-statistics bisection test test-all test-slow lint format adversaries \
-	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare ensemble promises reconstruct separations statistics distributions asyncapi reference docs lock notices mutants wheel clean
+	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare ensemble promises reconstruct separations statistics distributions asyncapi typescript reference docs lock notices mutants wheel clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
@@ -38,11 +38,11 @@ kafka-demo: $(VENV)/.installed broker ## run the demonstration over a Kafka brok
 # COVERAGE=1 measures what `make test` runs in its own process, and prints it.
 COVERAGE ?=
 
-test: lint broker browser bus watch ## run all checks, then the tests of the first speed (minutes); the first failure stops
+test: lint broker browser bus watch typescript ## run all checks, then the tests of the first speed (minutes); the first failure stops
 	@echo "== pytest"
 	@$(BIN)/pytest -n $(WORKERS) -m "not slow" $(if $(COVERAGE),--cov --cov-report=term) $(ARGS)
 
-test-all: dev broker browser bus watch build/peers/.ready ## run all other tests: storms, leaks, audits, experiments, more of each broker
+test-all: dev broker browser bus watch typescript build/peers/.ready ## run all other tests: storms, leaks, audits, experiments, more of each broker
 	@$(BIN)/pytest -n $(WORKERS) -m slow $(ARGS)
 
 mutants: dev broker ## plant faults; tests must find each (ARGS="--only Kafka"), or an audit (ARGS="--list privacy")
@@ -52,7 +52,7 @@ mutants: dev broker ## plant faults; tests must find each (ARGS="--only Kafka"),
 SLOW_DISK_MS ?= 100
 SLOW_BROKER_MS ?= 100
 
-test-slow: dev broker browser bus watch ## run tests with a slow disk and slow brokers (ARGS=tests/connectors/kafka SLOW_DISK_MS=100)
+test-slow: dev broker browser bus watch typescript ## run tests with a slow disk and slow brokers (ARGS=tests/connectors/kafka SLOW_DISK_MS=100)
 	@mkdir -p build
 	@$(CC) -shared -fPIC -O1 -o build/slow.so tests/storms/slow/slow.c -ldl
 	@SLOW_DISK_MS=$(SLOW_DISK_MS) SLOW_BROKER_MS=$(SLOW_BROKER_MS) LD_PRELOAD=$(CURDIR)/build/slow.so \
@@ -135,6 +135,9 @@ build/promises/.packages: tests/experiments/promises/requirements.txt $(VENV)/.i
 
 asyncapi: ## validate deploy/asyncapi.yaml with its own tool, from npm
 	@deploy/asyncapi/validate
+
+typescript: ## build the TypeScript client, and pack it: build/typescript/perpetua-client-*.tgz
+	@deploy/typescript/build
 
 reference: dev ## make deploy/REFERENCE.md again: every key of model files and configurations, from the types that read them
 	@$(BIN)/python -m tests.reference

@@ -4,10 +4,10 @@ import socket
 
 import pytest
 
-from tests.connectors.kafka.conftest import broker
+from tests.connectors.kafka.conftest import broker, own_broker
 from tests.support.prometheus import prometheus
 
-__all__ = ["broker"]
+__all__ = ["broker", "own_broker"]
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,300 @@
+"""The TypeScript client, built as `make typescript` does, against daemons that serve on each bus."""
+
+import contextlib
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, Self
+
+import pytest
+
+from tests.connectors.kafka.conftest import unique_name
+from tests.support.broker import Broker
+from tests.support.http import TOKEN, HttpModelUnderTest
+from tests.support.kafka import KafkaModelUnderTest
+from tests.support.mosquitto import Mosquitto
+from tests.support.mqtt import MqttModelUnderTest
+from tests.support.waiting import TIMEOUT, eventually
+
+_ROOT: Final = Path(__file__).parents[2]
+_BUILT: Final = _ROOT / "build" / "typescript"
+_QUERY: Final = {"x": [0.5, 0.5]}
+
+
+class _Program:
+    """A program of Node that asks as it is told (typescript.mjs)."""
+
+    def __init__(self, folder: Path, bus: str, *settings: object) -> None:
+        shutil.copy(Path(__file__).with_name("typescript.mjs"), folder)
+        line = ["node", "typescript.mjs", bus, *map(json.dumps, settings)]
+        self._process = subprocess.Popen(line, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._heard: dict[str, Any] = {}
+        self.opened = self._outcome("open")
+
+    def send(self, name: str, query: object = _QUERY) -> None:
+        """Ask a question by a name."""
+        self._say("send", name, query)
+
+    def answer(self, name: str, seconds: float = TIMEOUT) -> dict[str, Any]:
+        """Wait for an answer, or an error, and return it."""
+        self._say("answer", name, seconds)
+        found: dict[str, Any] = self._outcome(name)
+        return found
+
+    def ask(self, name: str, query: object = _QUERY, seconds: float = TIMEOUT) -> dict[str, Any]:
+        """Ask and wait."""
+        self.send(name, query)
+        return self.answer(name, seconds)
+
+    def refused(self, name: str, query: object) -> dict[str, Any]:
+        """Ask what is not sent, and return the error."""
+        self.send(name, query)
+        found: dict[str, Any] = self._outcome(name)
+        return found
+
+    def written(self, name: str) -> bool | None:
+        """Return whether the bus has a question."""
+        self._say("written", name)
+        found: bool | None = self._outcome(name)["written"]
+        return found
+
+    def close(self) -> int:
+        """Let it close its client and end."""
+        self._process.communicate(timeout=TIMEOUT)
+        return self._process.returncode
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        with contextlib.suppress(ValueError):  # its pipes may be closed
+            self._process.communicate()
+
+    def _say(self, *words: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(words) + "\n")
+        self._process.stdin.flush()
+
+    def _outcome(self, name: str) -> Any:
+        assert self._process.stdout is not None
+        while name not in self._heard:
+            line = self._process.stdout.readline()
+            assert line, "the program has ended"
+            said, outcome = json.loads(line)
+            self._heard[said] = outcome
+        return self._heard.pop(name)
+
+
+_Run = Callable[..., _Program]
+
+
+@pytest.fixture(scope="session")
+def built() -> Path:
+    """The package as it is built, with all that it can use."""
+    subprocess.run([_ROOT / "deploy" / "typescript" / "build"], check=True, timeout=600)
+    return _BUILT
+
+
+@pytest.fixture
+def run(built: Path, tmp_path: Path) -> Iterator[_Run]:
+    """Start programs that have the package and its peers."""
+    folder = tmp_path / "node"
+    (folder / "node_modules").mkdir(parents=True)
+    (folder / "node_modules" / "perpetua-client").symlink_to(built)
+    with contextlib.ExitStack() as programs:
+        yield lambda bus, *settings: programs.enter_context(_Program(folder, bus, *settings))
+
+
+@pytest.fixture
+def http(tmp_path: Path) -> Iterator[HttpModelUnderTest]:
+    """A model over HTTP; what still serves it at the end is killed."""
+    made = HttpModelUnderTest(tmp_path).create()
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def kafka(broker: Broker, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KafkaModelUnderTest]:
+    """A model on Kafka; what still serves it at the end is killed."""
+    made = KafkaModelUnderTest(broker, unique_name(request), tmp_path).create()
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def mqtt(tmp_path: Path) -> Iterator[MqttModelUnderTest]:
+    """A model on a Mosquitto of the test's own."""
+    with Mosquitto(tmp_path / "broker") as running:
+        made = MqttModelUnderTest(running, "vfr", tmp_path).create()
+        yield made
+        made.end()
+
+
+def _is_told(program: _Program) -> None:
+    """Answers of several at once are each the asker's own; rejections and time-outs have their classes."""
+    for name in ("a", "b", "c"):
+        program.send(name, {"id": name, **_QUERY})
+    answers = [program.answer(name) for name in ("c", "a", "b")]
+    assert [answer["id"] for answer in answers] == ["c", "a", "b"]
+    assert {answer["label"] for answer in answers} <= {0, 1}
+    assert len({answer["round"] for answer in answers}) == 3
+    assert program.ask("large", {"id": "2^53+1", **_QUERY})["id"] == f"{2**53 + 1}n"
+    rejected = program.ask("rejected", {"x": [0.5]})
+    assert (rejected["error"], rejected["reason"]) == ("RejectedError", "wrong-dimension")
+    assert rejected["families"] == ["PerpetuaError", "RefusedError", "RejectedError"]
+    assert program.refused("none", {"x": "NaN"})["error"] == "InputError"
+
+
+def _waits(program: _Program) -> None:
+    """While nobody answers: a time-out is no end of a question."""
+    late = program.ask("late", {"id": "late", **_QUERY}, seconds=0.5)
+    assert late["error"] == "UnansweredError"
+    assert late["families"] == ["BusError", "PerpetuaError", "UnansweredError"]
+
+
+def test_http(http: HttpModelUnderTest, built: Path, tmp_path: Path):
+    """Without any other package; a daemon that is killed has each question once, though it is handed in again."""
+    package = tmp_path / "alone" / "node_modules" / "perpetua-client"
+    shutil.copytree(built / "dist", package / "dist")
+    shutil.copy(built / "package.json", package)
+    url = f"http://127.0.0.1:{http.port}"
+    daemon = http.serve()
+    with _Program(tmp_path / "alone", "http", url, TOKEN) as program:
+        assert program.opened is None
+        _is_told(program)
+        names = [str(number) for number in range(40)]
+        for name in names:
+            program.send(name, {"id": name, **_QUERY})
+        eventually(lambda: any(program.written(name) for name in names))
+        daemon.kill()
+        daemon.wait(TIMEOUT)
+        _waits(program)
+        http.serve()
+        answers = [program.answer(name) for name in [*names, "late"]]
+        assert [answer["id"] for answer in answers] == [*names, "late"]
+        assert sorted(answer["round"] for answer in answers) == list(range(4, 45))
+        assert program.ask("last")["round"] == 45
+        assert program.close() == 0
+    with _Program(tmp_path / "alone", "http", url, "nobody's token") as program:
+        assert (program.opened["error"], "401" in program.opened["message"]) == ("RefusedError", True)
+    http.end()
+    with _Program(tmp_path / "alone", "http", url, TOKEN) as program:
+        assert program.opened["error"] == "BusError"
+
+
+def test_kafka(kafka: KafkaModelUnderTest, run: _Run):
+    """Answers come on a topic; those of questions asked while the daemon is away too; the log has each once."""
+    config = kafka.config()
+    daemon = kafka.serve(config)
+    program = run("kafka", kafka.broker.servers, kafka.queries, kafka.answers)
+    assert program.opened is None
+    _is_told(program)
+    daemon.kill()
+    daemon.wait(TIMEOUT)
+    _waits(program)
+    names = [str(number) for number in range(300)]
+    for name in names:
+        program.send(name, {"id": name, **_QUERY})
+    kafka.serve(config, "again.log")
+    answers = [program.answer(name) for name in ["late", *names]]
+    assert [answer["id"] for answer in answers] == ["late", *names]
+    assert program.close() == 0
+    asked = [record.body.get("id") for record in kafka.read(kafka.queries)]
+    assert asked == ["a", "b", "c", 2**53 + 1, None, "late", *names]
+    missing = run("kafka", kafka.broker.servers, "missing", kafka.answers)
+    assert missing.opened["error"] == "RefusedError"
+    _run_the_page(kafka)
+
+
+@pytest.mark.slow
+def test_kafka_restarts(own_broker: Broker, run: _Run):
+    """A broker that is killed while questions are written has each of them once, in the order of asking."""
+    own_broker.create_topic("q")
+    own_broker.create_topic("r")
+    program = run("kafka", own_broker.servers, "q", "r")
+    assert program.opened is None
+    names = [str(number) for number in range(600)]
+    for begin in range(0, 600, 200):
+        for name in names[begin : begin + 100]:
+            program.send(name, {"id": name})
+        own_broker.restart(kill=True)
+        for name in names[begin + 100 : begin + 200]:
+            program.send(name, {"id": name})
+        eventually(lambda end=begin + 199: program.written(names[end]))
+    assert all(program.written(name) for name in names)
+    model = KafkaModelUnderTest(own_broker, "", Path())
+    assert [record.body["id"] for record in model.read("q")] == names
+
+
+def test_mqtt(mqtt: MqttModelUnderTest, run: _Run):
+    """The same on a response topic; nobody subscribed is told, and the lost connection of a broker is made again."""
+    url = f"mqtt://{mqtt.broker.server}"
+    program = run("mqtt", url, mqtt.queries, f"{mqtt.name}/replies/me")
+    assert program.opened is None
+    lost = program.ask("lost")
+    assert (lost["error"], "nobody is subscribed" in lost["message"]) == ("BusError", True)
+    assert program.written("lost") is False
+    config = mqtt.config()
+    daemon = mqtt.serve(config)
+    mqtt.wait_for_event("bus.connected")
+    _is_told(program)
+    daemon.kill()
+    daemon.wait(TIMEOUT)
+    _waits(program)
+    eventually(lambda: program.written("late"))
+    mqtt.broker.restart()
+    names = [str(number) for number in range(200)]
+    for name in names:
+        program.send(name, {"id": name, **_QUERY})
+    mqtt.serve(config, "again.log")
+    answers = [program.answer(name) for name in ["late", *names]]
+    assert [answer["id"] for answer in answers] == ["late", *names]
+    assert [answer["round"] for answer in answers] == list(range(4, 205))
+    assert program.close() == 0
+
+
+def test_mqtt_in_doubt(mqtt: MqttModelUnderTest, run: _Run):
+    """What a broker that died may have had is not published again."""
+    mqtt.serve(mqtt.config())
+    mqtt.wait_for_event("bus.connected")
+    program = run("mqtt", f"mqtt://{mqtt.broker.server}", mqtt.queries, f"{mqtt.name}/replies/me")
+    program.ask("before")
+    mqtt.broker.pause()
+    program.send("in doubt")
+    assert program.answer("in doubt", 0.5)["written"] is None
+    mqtt.broker.restart(kill=True)
+    mqtt.wait_for_event("bus.connected", 2)
+    after = program.ask("after")
+    assert after.get("round") == 1 or after["error"] == "BusError"  # the daemon may subscribe behind it
+    assert program.answer("in doubt", 0.5)["error"] == "UnansweredError"
+    assert program.written("in doubt") is None
+
+
+def _run_the_page(model: KafkaModelUnderTest) -> None:
+    """Compile the TypeScript of docs/how-to/ask.md and of the package's own page, and run the former."""
+    folder = model.folder / "node"
+    pages = [_ROOT / "docs" / "how-to" / "ask.md", _ROOT / "deploy" / "typescript" / "README.md"]
+    text = "".join(page.read_text() for page in pages)
+    for there, here in {
+        "broker-1:9092": model.broker.servers,
+        "vfr.queries": model.queries,
+        "vfr.replies-me": model.answers,
+        "[5.2]": "[0.5, 0.5]",
+        "[speed]": "[speed, 0.5]",
+    }.items():
+        text = text.replace(there, here)
+    programs = re.findall(r"```ts\n(.*?)```", text, re.DOTALL)
+    assert len(programs) == 4
+    for number, program in enumerate(programs):
+        (folder / f"page{number}.mts").write_text(program)
+    compiler = _BUILT / "node_modules" / "typescript" / "bin" / "tsc"
+    options = ["--strict", "--module", "nodenext", "--target", "es2022", "--types", "node"]
+    types = ["--typeRoots", str(_BUILT / "node_modules" / "@types")]
+    said = ""
+    for line in (["node", str(compiler), *options, *types, *map(str, folder.glob("*.mts"))], ["node", "page0.mjs"]):
+        said = subprocess.run(line, cwd=folder, check=True, timeout=TIMEOUT, capture_output=True, text=True).stdout
+    assert said.count("label") == 3
