@@ -17,6 +17,7 @@ from oracle.mechanisms.thresholds import paid, stopper
 from oracle.predictors import classical, rectangles, sides, stumps
 from oracle.predictors.ensemble import predictor, trainer
 from oracle.predictors.statistics import predictor as statistics
+from tests.audit.planted.mutants import forgetting
 
 SEED = bytes(range(32, 48))
 _LAWFUL = "thresholds and noise are the plan's, exactly"
@@ -186,10 +187,9 @@ _FOUND = (
 @pytest.mark.parametrize(("plant", "target", "name"), _FOUND)
 def test_what_is_off_is_found(monkeypatch, plant, target, name):
     """Less noise in later phases or in tails, choices at twice the epsilon, one draw for two: each is named."""
-    with monkeypatch.context() as patch:
+    with forgetting(), monkeypatch.context() as patch:
         plant(patch)
         found = run_check(target, name, SEED)
-    tables.edges.cache_clear()
     assert not found.passed
 
 
