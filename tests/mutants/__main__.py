@@ -47,12 +47,13 @@ def main() -> int:
         about = tuple(dict.fromkeys(name for one in mutants for name in one.about))
         whole = audited(trees.get(), about, options.games, options.seconds) if about else Verdict("missed", "", 0.0)
     outcomes = [verdict.outcome for verdict in verdicts]
-    found = outcomes.count("found")
-    print(f"{found} of {len(mutants)} mutants were found")  # noqa: T201
-    if whole.outcome == "found":
-        print(f"no score: without a fault {whole.check} is refuted too")  # noqa: T201
+    found, broken = outcomes.count("found"), outcomes.count("broken")
+    told = f"; at {broken} more the audit, or what it needs, ended with an error" if broken else ""
+    print(f"{found} of {len(mutants)} mutants were found{told}")  # noqa: T201
+    if whole.outcome != "missed":
+        print(f"no score: without a fault it is {whole.outcome} too: {whole.check}")  # noqa: T201
         return 1
-    if not mutants or not set(outcomes) <= ({"found", "missed"} if about else {"found"}):
+    if not mutants or not set(outcomes) <= ({"found", "missed", "broken"} if about else {"found"}):
         return 1
     return int(options.score and not write_score(options.list, mutants, verdicts))
 

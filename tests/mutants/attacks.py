@@ -23,13 +23,16 @@ _WAIT: Final = 0.2
 """Seconds between looks at what was found so far."""
 
 _PASSED: Final = 0
+_VERDICTS: Final = (_PASSED, 1)
+"""Exit statuses of `perpetua audit` behind which there is a verdict."""
 
 
 class Verdict(NamedTuple):
     """What became of a fault.
 
     Attributes:
-        outcome: "found", or "missed".
+        outcome: "found"; "missed"; or "broken", where the audit, or what it needs, ends with an error: whoever runs it
+            sees that something is wrong, but no check has said so.
         check: What found it, if anything did.
         seconds: How long it took.
     """
@@ -39,8 +42,8 @@ class Verdict(NamedTuple):
     seconds: float
 
 
-class NoStateError(Exception):
-    """A tree makes no state of a model that the audit is to look at."""
+class BrokenError(Exception):
+    """A tree makes no state of a model that the audit is to look at, or the audit itself ends with an error."""
 
 
 class _Part(msgspec.Struct):
@@ -58,21 +61,22 @@ def audited(tree: Path, about: Sequence[str], games: int, seconds: float) -> Ver
         games: In each world.
         seconds: After so many, what is left is given up.
     """
-    started = time.monotonic()
+    started, broken = time.monotonic(), list[str]()
     with tempfile.TemporaryDirectory(prefix="attack-") as scratch:
         work = Path(scratch)
-        try:
-            for number, arguments in enumerate(_steps(tree, about, games, work)):
-                left = seconds - (time.monotonic() - started)
-                found = _refuted_by(tree, arguments, work / str(number), max(left, 1.0))
-                if found is not None:
-                    return Verdict("found", found, time.monotonic() - started)
-        except NoStateError as exc:
-            return Verdict("found", str(exc), time.monotonic() - started)
-    return Verdict("missed", "", time.monotonic() - started)
+        for number, step in enumerate(_steps(tree, about, games, work)):
+            left = seconds - (time.monotonic() - started)
+            try:
+                found = _refuted_by(tree, step, work / str(number), max(left, 1.0))
+            except BrokenError as exc:  # what comes later may still find it
+                broken.append(str(exc))
+                continue
+            if found is not None:
+                return Verdict("found", found, time.monotonic() - started)
+    return Verdict("broken" if broken else "missed", broken[0] if broken else "", time.monotonic() - started)
 
 
-def _steps(tree: Path, about: Sequence[str], games: int, work: Path) -> Iterator[tuple[str, ...]]:
+def _steps(tree: Path, about: Sequence[str], games: int, work: Path) -> Iterator[tuple[str, ...] | BrokenError]:
     """Yield arguments of `perpetua audit`, each when the ones before found nothing: what is quick and certain first."""
     models = [path for path in sorted(_MODELS.glob("*.toml")) if path.stem.split("-")[0] in about]
     predictors = dict.fromkeys(path.stem.split("-")[0] for path in models)
@@ -88,8 +92,8 @@ def _only(parts: Iterable[str]) -> list[str]:
     return [option for part in parts for option in ("--only", part)]
 
 
-def _states(tree: Path, models: Sequence[Path], work: Path) -> Iterator[tuple[str, ...]]:
-    """Make a state of each model, and yield arguments that audit it."""
+def _states(tree: Path, models: Sequence[Path], work: Path) -> Iterator[tuple[str, ...] | BrokenError]:
+    """Make a state of each model, and yield arguments that audit it, or that none could be made."""
     rows = np.random.default_rng(1).random((_ROWS, 3)).round(6)
     inside = ((rows[:, :2] > 0.1) & (rows[:, :2] < 0.9)).all(axis=1)
     np.savetxt(work / "rows.csv", np.column_stack([rows, inside]), "%g", ",", header="a,b,c,label", comments="")
@@ -98,16 +102,21 @@ def _states(tree: Path, models: Sequence[Path], work: Path) -> Iterator[tuple[st
             state = work / f"{model.stem} {shards}"
             made = ("init", str(model), "--data", str(work / "rows.csv"), "--state", str(state), "--shards", shards)
             if _perpetua(tree, made, None).wait() != _PASSED:
-                raise NoStateError(
-                    f"init of {model.stem}, which refuses"
-                )  # of a tree without a fault, no score is kept
+                yield BrokenError(f"init of {model.stem}, which ends with an error")
+                continue
             yield ("--state", str(state))
 
 
-def _refuted_by(tree: Path, arguments: Sequence[str], out: Path, seconds: float) -> str | None:
-    """Run an audit; return the first thing that it refutes, None if there is none."""
+def _refuted_by(tree: Path, step: tuple[str, ...] | BrokenError, out: Path, seconds: float) -> str | None:
+    """Run an audit with a step's arguments; return the first thing that it refutes, None if there is none.
+
+    Raises:
+        BrokenError: It ended otherwise than with a verdict.
+    """
+    if isinstance(step, BrokenError):
+        raise step
     ends = time.monotonic() + seconds
-    process = _perpetua(tree, ("audit", *arguments, "--out", str(out)), out.with_suffix(".txt"))
+    process = _perpetua(tree, ("audit", *step, "--out", str(out)), out.with_suffix(".txt"))
     try:
         while process.poll() is None and time.monotonic() < ends:
             time.sleep(_WAIT)
@@ -116,8 +125,8 @@ def _refuted_by(tree: Path, arguments: Sequence[str], out: Path, seconds: float)
         if process.poll() in {None, _PASSED}:
             return None
         report = out / "audit.json"
-        if not report.is_file():
-            return "the audit ends with an error"
+        if process.returncode not in _VERDICTS or not report.is_file():
+            raise BrokenError(f"the audit, which ends with an error (exit status {process.returncode})")
         return next(iter(msgspec.json.decode(report.read_bytes())["refuted"]), None)  # none where it could not tell
     finally:
         if process.poll() is None:

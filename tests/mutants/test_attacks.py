@@ -37,14 +37,29 @@ def _tree(folder: Path, does: str, passed: str = "false") -> Path:
         (f"{_KEPT}; sys.exit(1)", "false", "the first"),
         (f"{_KEPT}; {_REPORT}", "true", ""),
         (f"{_REPORT}; sys.exit(1)", "true", ""),
-        ("sys.exit(1)", "true", "the audit ends with an error"),
     ],
-    ids=["at once", "at its end", "sound", "could not tell", "an error"],
+    ids=["at once", "at its end", "sound", "could not tell"],
 )
 def test_what_is_refuted_first_is_what_found_it(tmp_path, does, passed, found):
-    """An audit is stopped there; one that could not tell found nothing, one that ends with an error did."""
+    """An audit is stopped there; one that could not tell found nothing."""
     verdict = audited(_tree(tmp_path, does, passed), ["timing"], 64, 600.0)
     assert (verdict.outcome, verdict.check) == ("found" if found else "missed", found)
+
+
+@pytest.mark.parametrize(
+    ("does", "status"),
+    [("raise ValueError", 1), ("sys.exit(1)", 1), ("sys.exit(3)", 3), (f"{_REPORT}; sys.exit(3)", 3)],
+    ids=["a traceback", "no report", "another status", "another status behind a report"],
+)
+def test_an_audit_that_ends_with_an_error_has_found_nothing(tmp_path, does, status):
+    """It is told apart: something is wrong, but no check says what."""
+    verdict = audited(_tree(tmp_path, does), ["timing"], 64, 600.0)
+    assert (verdict.outcome, verdict.check) == ("broken", f"the audit, which ends with an error (exit status {status})")
+
+
+def test_a_check_that_refutes_before_an_error_has_found_it(tmp_path):
+    """What was refuted before the end counts."""
+    assert audited(_tree(tmp_path, f"{_KEPT}; raise ValueError"), ["timing"], 64, 600.0).outcome == "found"
 
 
 def test_an_audit_that_takes_too_long_is_given_up(tmp_path):
@@ -67,6 +82,10 @@ def test_a_score_is_kept_unless_fewer_are_found(tmp_path, monkeypatch):
     assert "1 of 4 planted faults" in score_in_words()
     assert score_in_words().endswith("Missed, by kind: re-arm (2), trim (1).")
     assert "name" not in kept.read_text()
+    broken = [Verdict(one, "", 0.0) for one in ("found", "broken", "missed", "missed")]
+    assert scored.write_score(HELD_OUT, mutants, broken)
+    assert "1 of 4 planted faults" in score_in_words()
+    assert score_in_words().endswith("At 1 more it ended with an error. Missed, by kind: re-arm (1), trim (1).")
     assert scored.write_score(HELD_OUT, mutants, all_)
     assert not scored.write_score(HELD_OUT, mutants, some)
     assert "4 of 4" in score_in_words()

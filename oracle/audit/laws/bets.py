@@ -23,6 +23,7 @@ _MISS: Final = 1e-9
 _LEAST: Final = 2.0**-53
 """The least there is below 1: at 0 and 1 logarithms have no end."""
 
+_NOTHING: Final = "nothing"
 _POWERS: Final = np.array([0.5, 0.8, 1.25, 2.0])
 _PARTS: Final = 8
 _RARE, _OFTEN = 0.25, 2.0
@@ -68,12 +69,19 @@ class Bets:
         self._add(name, np.array([gained]))
 
     def most(self) -> tuple[float, str]:
-        """Return the log of the most that was gained, as a part of what is a refutation, and what the bets were on."""
+        """Return the log of the most that was gained, as a part of what is a refutation, and what the bets were on.
+
+        Of no bets that is nothing: they refute nothing, and are no evidence (`verdict`).
+        """
+        if not self._gains:
+            return 0.0, _NOTHING
         limit = math.log(len(self._gains) / _MISS)
         return max((float(_log_mean(gains)) / limit, name) for name, gains in self._gains.items())
 
     def verdict(self, what: str = "outcomes") -> Seen:
         """Return whether no bet gained what refutes, and how much was gained by bets on what."""
+        if not self.outcomes:
+            return False, f"there were no {what} to bet on"
         part, name = self.most()
         says = f"no bet on {self.outcomes} {what} gained much" if part < 1.0 else f"bets gained on {name}"
         return part < 1.0, f"{says} (in nats, {100.0 * max(part, 0.0):.0f} % of what would refute)"

@@ -1,9 +1,10 @@
 """Checks of what answers in runs of all predictors, in each phase and behind each restart."""
 
+from collections.abc import Set as AbstractSet
 from itertools import pairwise
 from typing import Final
 
-from oracle.audit.due.live import due_mechanisms
+from oracle.audit.due.live import due_parts
 from oracle.audit.due.parts import Due, as_check
 from oracle.audit.findings import Check, Seen
 from oracle.audit.live.mechanisms import Heard, heard, inexact
@@ -15,6 +16,7 @@ from oracle.audit.runs.distributions import play as play_distribution
 from oracle.audit.runs.ensembles import play as play_ensemble
 from oracle.audit.runs.ensembles import uneven_plan
 from oracle.audit.runs.served import Served
+from oracle.audit.runs.steering import steered
 from oracle.audit.runs.tables import eager
 from oracle.audit.runs.tables import play as play_table
 from oracle.audit.runs.uneven import run_with
@@ -28,6 +30,7 @@ __all__ = ["lawful", "state_laws"]
 
 
 _RUNS: Final = 2
+_NAMED: Final = 3
 _CUTS: Final = 40
 _MESSAGES: Final = 100
 
@@ -35,13 +38,15 @@ _MESSAGES: Final = 100
 def lawful(plan: Plan, randomness: Randomness) -> Seen:
     """What answers has the law, the scale, the thresholds and the counts that are due, in each phase and life.
 
-    Also where a state has been taken back. Floating-point noise has gaps that give single records away: so what is
-    heard is asked at all edges about its thresholds, and far out, and compared with the law at high precision.
+    Also where a state has been taken back; and all that is due is heard. Floating-point noise has gaps that give single
+    records away: so what is heard is asked at all edges about its thresholds, and far out, and compared with the law at
+    high precision.
     """
     far = wrong_far_out()
     if far is not None:
         return False, f"far out: {far}"
     several = states = 0
+    due, told = set[str](), set[str]()
     for number in range(_RUNS):
         with heard() as found:
             used = _played(plan, randomness, number, found)
@@ -49,8 +54,17 @@ def lawful(plan: Plan, randomness: Randomness) -> Seen:
         if wrong is not None:
             return False, f"run {number}: {wrong}"
         several += sum(len(mechanisms) for mechanisms in found.mechanisms.values())
-        states += found.restored
+        states += found.states
+        due, told = (one | its for one, its in zip((due, told), found.due_and_told(used), strict=True))
+    if due - told:
+        return False, f"due, and heard in no run: {_named(due - told)}"
     return several > 0, f"{several} mechanisms that answered in {states} states are those due; all edges within 2^-128"
+
+
+def _named(missing: AbstractSet[str]) -> str:
+    """Return some of what is missing."""
+    names = sorted(missing)
+    return "; ".join(names[:_NAMED]) + (f"; and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 def state_laws(plan: Plan, phase: int, where: str) -> Check:
@@ -61,7 +75,7 @@ def state_laws(plan: Plan, phase: int, where: str) -> Check:
         phase: Which it is in.
         where: What the state is called in the report.
     """
-    other = inexact(plan, min(phase, max(due_mechanisms(plan))))
+    other = inexact(plan, min(phase, max(due_parts(plan))))
     what = "all noise and choices of its phase have their laws, to 128 bits"
     return as_check(Due(where, what, other is None, f"{other or ''}"))
 
@@ -79,10 +93,12 @@ def _played(plan: Plan, randomness: Randomness, number: int, found: Heard) -> Pl
     run = run_of(plan, draws, number)
     if isinstance(plan, BoxPlan) and number == _RUNS - 1:  # the plan itself, whose sizes are not as small
         run = run_with(draws, plan, run.plain)
+    run, restarts = steered(run, randomness.secret(number), draws)
     predictor, _ = train(run, randomness.secret(number), draws)
     served = Served(run.plan, predictor)
     bodies = [body_of(run.plan, place, message) for place, message in enumerate(run.messages)]
-    for start, stop in pairwise([0, *[1 + cut for cut in draws.some(_CUTS, len(bodies) - 1)], len(bodies)]):
+    cuts = sorted({*restarts, *(1 + cut for cut in draws.some(_CUTS, len(bodies) - 1))})
+    for start, stop in pairwise([0, *cuts, len(bodies)]):
         served.send(bodies[start:stop])
         served.checkpoint()
         served.restart()

@@ -5,7 +5,7 @@ Queries are asked where points lie; each third round has none, so that one may b
 """
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from msgspec.structs import replace
@@ -15,10 +15,14 @@ from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.recording.replays import PARTS, Other, Recorded, World
 from oracle.audit.recording.tape import Address
 from oracle.audit.references.distributions import count_of, row_of
+from oracle.audit.references.ensembles import Plain
+from oracle.audit.references.paper import PaperBoxes
 from oracle.audit.references.values import numbers_of
 from oracle.audit.runs.checks import run_of
+from oracle.audit.runs.courses import Course
 from oracle.audit.runs.distributions import TYPES, uneven_distribution
 from oracle.audit.runs.ensembles import random_rows, uneven_plan
+from oracle.audit.runs.steering import steered
 from oracle.audit.runs.tables import eager, random_cells
 from oracle.audit.runs.trials import stream
 from oracle.audit.runs.whole import Run
@@ -54,7 +58,7 @@ _REPLACED: Final = 8
 """Of so many queries one is exchanged for another, too."""
 
 _ENOUGH: Final = 40
-"""Rows, and rounds, that are looked at beside those where something ends: more would take long."""
+"""Rows, and rounds, that are looked at beside those where something ends, but in one run: more would take long."""
 
 _BLANK, _QUANTILE = 0.1, 0.3
 _CLASSES: Final = (5, 2, 3)
@@ -65,7 +69,7 @@ _SLICE: Final = 9.0
 _FEWER: Final = 2
 """Runs that are like another one, but for some rows, and end early."""
 
-_MISSING, _SHORT = 5, 40
+_MISSING, _SHORT, _TURNS = 5, 40, 40
 _LAST, _LIVES = 4, 5
 """So many rounds before something ends queries are looked at; of so many lives."""
 
@@ -132,45 +136,48 @@ def _as_written(plan: Plan) -> BoxPlan:
 def _of_run(plan: Plan, run: Run, secret: bytes, draws: Draws) -> World:
     features, declared = run.plan.features, run.plan.declared
     rows = np.array([numbers_of(features, row) for row in run.rows[:declared]])
-    asked = [message for message in run.messages if message != ()]
-    queries = np.array([numbers_of(features, one) if one is not None else [0.0] * rows.shape[1] for one in asked])
-    there = np.array([one is not None for one in asked])
     labels = np.array(run.labels[:declared], dtype=np.bool_)
+    asked = [message for message in run.messages if message != ()]
+    if isinstance(plan, BoxPlan):
+        _ask_at_points(asked, run, World(plan, secret, rows, labels, rows[:0], labels[:0]), draws)
+        asked = [
+            None if silent else one for one, silent in zip(asked, draws.uniform(len(asked)) < _SILENT, strict=True)
+        ]
+        plain = PaperBoxes if plan.slicing == "rsc" else run.plain
+        asked = [*steered(run._replace(plan=plan, plain=plain, messages=asked), secret, draws).run.messages]
+    queries = np.array([numbers_of(features, one) if one is not None else [0.0] * rows.shape[1] for one in asked])
     if isinstance(plan, BisectionPlan):  # rows, and queries, that move as much as any may
         rows[::4] = rows[-1] = queries[::4] = 1.0
         labels[-1] = True
         if plan.profile == "paper":
             part = 3.0**-0.5
             plan = replace(plan, basis=((part, part, part), (0.5**0.5, -(0.5**0.5), 0.0))[: plan.directions])
-    world = World(plan, secret, rows, labels, queries, there)
-    if isinstance(plan, BoxPlan):
-        _ask_at_points(world, plan, draws)
-        world.present[draws.uniform(len(there)) < _SILENT] = False
-    return world
+    return World(plan, secret, rows, labels, queries, np.array([one is not None for one in asked]))
 
 
-def _ask_at_points(world: World, plan: BoxPlan, draws: Draws) -> None:
+def _ask_at_points(asked: list[Any], run: Run, world: World, draws: Draws) -> None:
     """Move queries to where a side's points lie, in its own feature."""
-    trainer = new_trainer(plan, world.secret)
+    plan, trainer = world.plan, new_trainer(world.plan, world.secret)
     trainer.add(world.rows, world.labels)
     predictor = trainer.finish()
-    if not isinstance(predictor, RectanglesPERP | StumpsPERP):
+    if not isinstance(predictor, RectanglesPERP | StumpsPERP) or not isinstance(plan, BoxPlan):
         raise TypeError
     names = plan.sides
     if isinstance(plan, StumpsPlan):
         column, upward = predictor.export()["stump"].tolist()
         names = Stump(column, bool(upward)).sides(plan)
-    starts, known = columns_of(plan.features), [feature.name for feature in plan.features]
+    known = [feature.name for feature in plan.features]
     near = []
     for keys, armed, name in zip(Geometry(plan, names).keys(world.rows), predictor.sides.armed, names, strict=True):
         order, number = np.argsort(keys), known.index(name.rsplit(":", 1)[0])
         last = armed.points[max(int(np.count_nonzero(armed.points < armed.points[-1])) - 1, 0)]
         ends = np.searchsorted(keys[order], np.array([armed.points[0], last]))
-        ranks = order[max(ends[0] - _BESIDE, 0) : ends[1] + 1 + _BESIDE]
-        near.append((slice(starts[number], starts[number + 1]), ranks))
-    for query in np.flatnonzero(draws.uniform(len(world.queries)) < _NEAR):
-        columns, ranks = near[draws.below(len(near))]
-        world.queries[query, columns] = world.rows[ranks[draws.below(len(ranks))], columns]
+        near.append((number, order[max(ends[0] - _BESIDE, 0) : ends[1] + 1 + _BESIDE]))
+    for place in np.flatnonzero(draws.uniform(len(asked)) < _NEAR).tolist():
+        at, ranks = near[draws.below(len(near))]
+        row = run.rows[ranks[draws.below(len(ranks))]]
+        if asked[place]:
+            asked[place] = (*asked[place][:at], row[at], *asked[place][at + 1 :])
 
 
 def _table(plan: TablePlan, randomness: Randomness, draws: Draws) -> World:
@@ -203,25 +210,47 @@ def _ensemble(number: int, randomness: Randomness, draws: Draws) -> World:
     wrong = np.flatnonzero(draws.uniform(plan.declared) < _WRONG)
     labels[wrong] = [draws.below(len(plan.classes)) for _ in wrong]
     labels[draws.uniform(plan.declared) < _BLANK] = NO_LABEL
+    world = World(plan, randomness.secret(number), rows, labels, rows[:0], np.zeros(0, dtype=np.bool_))
+    for turn in range(_TURNS):
+        world = world._replace(secret=randomness.secret(number + (turn << 16)))
+        world, complete = _asked_for_lives(world, draws, goes_on=number % 2 == 1)
+        if complete:
+            break
+    return world
+
+
+def _asked_for_lives(world: World, draws: Draws, *, goes_on: bool) -> tuple[World, bool]:
+    """Return queries by which lives of all kinds come, and whether they do."""
+    plan = world.plan
+    if not isinstance(plan, EnsemblePlan):
+        raise TypeError
     queries, _ = random_rows(draws, plan.rounds, len(plan.classes))
-    for query in np.flatnonzero(draws.uniform(plan.rounds) < _NEAR):
-        known = rows if draws.below(2) else queries[: query + 1]
-        queries[query] = known[draws.below(len(known))]
-    return World(plan, randomness.secret(number), rows, labels, queries, draws.uniform(plan.rounds) >= _SILENT)
+    present = draws.uniform(plan.rounds) >= _SILENT
+    plain = Plain(plan, world.secret, world.rows, world.labels)
+    course = Course(plan, plain, goes_on=goes_on)
+    known = [*world.rows.tolist(), *queries.tolist()]
+    for number in np.flatnonzero(draws.uniform(plan.rounds) < _NEAR).tolist():
+        queries[number] = known[draws.below(len(known))]
+    for number, (query, there) in enumerate(zip(queries.tolist(), present.tolist(), strict=True)):
+        if there:
+            queries[number] = course.instead(tuple(query), lambda: tuple(known[draws.below(len(known))]))
+        course.took(plain.answer(tuple(queries[number].tolist()) if there else None))
+    return world._replace(queries=queries, present=present), course.complete
 
 
-def neighbours_of(run: Recorded, draws: Draws) -> Iterator[Other]:
+def neighbours_of(run: Recorded, draws: Draws, *, every: bool) -> Iterator[Other]:
     """Yield D' with a row more or less, and, where they are protected, a query.
 
     Args:
         run: On D.
         draws: What is left to choose is drawn.
+        every: Whether each row and each round has its turn, and not only some.
     """
     world = run.world
-    for row in _rows_of(world, draws):
-        yield from (Other(one) for one in _other_rows(world, row, draws))
+    for row in range(len(world.rows)) if every else _rows_of(world, draws):
+        yield from (Other(one, row=row) for one in _other_rows(world, row, draws))
     if world.plan.protects_queries:
-        for number in _rounds_of(run, draws):
+        for number in range(len(world.queries)) if every else _rounds_of(run, draws):
             yield from _other_queries(world, number, draws)
 
 

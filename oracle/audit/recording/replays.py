@@ -20,7 +20,19 @@ from oracle.predictors.base import Answers, Predictor, PublicFacts, StateArrays
 from oracle.predictors.ensemble.predictor import Ensemble
 from oracle.predictors.kinds import new_trainer, points_beyond, restore_predictor
 
-__all__ = ["PARTS", "Forms", "Moved", "Other", "Recorded", "Replayed", "World", "forms_of", "record", "replay"]
+__all__ = [
+    "PARTS",
+    "Forms",
+    "Moved",
+    "Other",
+    "Recorded",
+    "Replayed",
+    "World",
+    "forms_of",
+    "phase_of",
+    "record",
+    "replay",
+]
 
 PARTS: Final = 3
 """Batches that rows come in."""
@@ -71,12 +83,14 @@ class Other(NamedTuple):
     Attributes:
         world: D'.
         round: Whose query is another one, there or not; None where a training row is.
+        row: Which training row is another one.
         records: How many are there in one of both and not in the other.
         forced: What the query is answered in D' (see `Tape`).
     """
 
     world: World
     round: int | None = None
+    row: int | None = None
     records: int = 1
     forced: Callable[[Address], int | None] = lambda _: None
 
@@ -240,7 +254,7 @@ def _replayed(run: Recorded, listener: Listener, other: Other, moved: list[Moved
     for batch in range(first, len(run.answers)):
         start, stop = run.cuts[batch : batch + 2]
         there = other.round is not None and start <= other.round < stop
-        phase = _phase_of(world.plan, start)
+        phase = phase_of(world.plan, start)
         begun = world.plan.first_round(phase)
         own = other.round - begun if there and other.round is not None else None
         tape = Tape(run.tapes[batch + 1], own, other.forced)
@@ -266,7 +280,8 @@ def _compare(plan: Plan, state: StateArrays, run: Recorded, batch: int, work: Wo
         raise Divergence(f"{unlike}: it follows from the data")
 
 
-def _phase_of(plan: Plan, number: int) -> int:
+def phase_of(plan: Plan, number: int) -> int:
+    """Return which phase a round is in."""
     ends = np.cumsum([phase.rounds for phase in plan.phases], dtype=np.float64)
     return 1 + int(np.searchsorted(ends, number, side="right"))
 

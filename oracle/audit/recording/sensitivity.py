@@ -20,11 +20,13 @@ from typing import Final
 
 from msgspec import UNSET
 
+from oracle.audit.due.live import Life
 from oracle.audit.findings import Seen
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.recording.listening import listening
 from oracle.audit.recording.neighbours import neighbours_of, worlds_of
-from oracle.audit.recording.replays import Moved, Other, Recorded, Replayed, record, replay
+from oracle.audit.recording.replays import Moved, Other, Recorded, Replayed, World, phase_of, record, replay
+from oracle.audit.runs.courses import missing_lives
 from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.ensemble.model import EnsemblePlan
 from oracle.planning.plan import BoxPlan, Plan
@@ -34,6 +36,7 @@ from oracle.planning.stumps.model import StumpsPlan
 __all__ = ["sensitivity"]
 
 
+_AGAIN: Final[Life] = "again"
 _ROUNDED: Final = 1e-9
 """Of numbers that were not rounded alike."""
 
@@ -54,34 +57,99 @@ def sensitivity(plan: Plan, randomness: Randomness) -> Seen:
     """One record moves inputs of mechanisms as far, and where, its epsilon is charged for: else it pays too little.
 
     All mechanisms' outputs are frozen, and the record is taken away or put there, through re-arms and ends of phases.
-    Nothing else that is told may follow from it. And the plan charges for as much.
+    Nothing else that is told may follow from it. And the plan charges for as much. In one run every row has its turn,
+    and every query; in each phase sides, or lives, are armed again.
     """
     wrong = _short(plan)
     if wrong is not None:
         return False, f"the plan charges for less than a record may move: {wrong}"
-    rows = queries = refused = 0
-    shown: dict[str, float] = {}
+    looked = _Looked()
+    lives = set[tuple[int, Life]]()
     with listening() as listener:
         for number, world in enumerate(worlds_of(plan, randomness)):
             run = record(world, listener)
-            for other in neighbours_of(run, Draws(randomness, 1 + number)):
+            lives |= _lives_of(run)
+            wrong = _side_not_rearmed(run)
+            if wrong is not None:
+                return False, f"run {number}: {wrong}, so no record was looked at there"
+            looked.begin(world)
+            for other in neighbours_of(run, Draws(randomness, 1 + number), every=number == 0):
                 found = replay(run, listener, other)
                 wrong = found.wrong or _excess(world.plan, found.moved, other) or _outlives(run, found, other)
                 if wrong is not None:
                     whose = "a row" if other.round is None else f"the query of round {other.round}"
                     return False, f"run {number}: without or with {whose}: {wrong}"
-                refused += found.refused
-                rows, queries = rows + (other.round is None), queries + (other.round is not None)
-                for one in found.moved:
-                    shown[_name(one)] = max(shown.get(_name(one), 0.0), abs(one.change.by))
-    moved = ", ".join(f"{name} {most:.3g}" for name, most in sorted(shown.items()))
-    if not shown:
-        return False, "no record moves any input: nothing is learned, or nothing was seen"
-    out = f", and {refused} out of range were refused" if refused else ""
-    return (
-        True,
-        f"{rows - refused} rows and {queries} queries moved no input further than is declared: {moved} at most{out}",
-    )
+                looked.at(other, found)
+    missing = missing_lives(world.plan, lives) if isinstance(world.plan, EnsemblePlan) else None
+    if missing is not None:
+        return False, f"{missing}, in any run, so no record was looked at there"
+    return looked.verdict()
+
+
+class _Looked:
+    """What was looked at, in one run of which every record is, and in others."""
+
+    def __init__(self) -> None:
+        self._rows, self._queries = list[set[int]](), list[set[int]]()
+        self._of: list[tuple[int, int]] = []
+        self._refused = 0
+        self._shown: dict[str, float] = {}
+
+    def begin(self, world: World) -> None:
+        """Another run comes."""
+        self._rows.append(set())
+        self._queries.append(set())
+        self._of.append((len(world.rows), len(world.queries) if world.plan.protects_queries else 0))
+
+    def at(self, other: Other, found: Replayed) -> None:
+        """A neighbour was looked at."""
+        self._refused += found.refused
+        if other.round is not None:
+            self._queries[-1].add(other.round)
+        elif other.row is not None:
+            self._rows[-1].add(other.row)
+        for one in found.moved:
+            self._shown[_name(one)] = max(self._shown.get(_name(one), 0.0), abs(one.change.by))
+
+    def verdict(self) -> Seen:
+        """Return whether any input moved, and what was seen."""
+        if not self._shown:
+            return False, "no record moves any input: nothing is learned, or nothing was seen"
+        moved = ", ".join(f"{name} {most:.3g}" for name, most in sorted(self._shown.items()))
+        out = f", and {self._refused} out of range were refused" if self._refused else ""
+        most = f"moved no input further than is declared: {moved} at most{out}"
+        return True, f"of one run {self._counted(0, 1)}, of {len(self._of) - 1} others {self._counted(1, None)}, {most}"
+
+    def _counted(self, first: int, stop: int | None) -> str:
+        """Return how many records of some runs were looked at."""
+        runs = slice(first, stop)
+        rows, queries = (sum(map(len, one[runs])) for one in (self._rows, self._queries))
+        said = f"{rows} of {sum(count for count, _ in self._of[runs])} rows"
+        rounds = sum(count for _, count in self._of[runs])
+        return f"{said} and {queries} of {rounds} rounds' queries" if rounds else said
+
+
+def _side_not_rearmed(run: Recorded) -> str | None:
+    """Return in which phase of a run that is played to its end no side was armed again, if there is one."""
+    plan = run.world.plan
+    if not isinstance(plan, BoxPlan) or len(run.world.queries) < plan.rounds:
+        return None
+    seen = {phase_of(plan, at) for _, at in run.lives}
+    return next((f"phase {one.phase}: no side is armed again" for one in plan.phases if one.phase not in seen), None)
+
+
+def _lives_of(run: Recorded) -> set[tuple[int, Life]]:
+    """Return which lives of an ensemble were asked in which phases."""
+    plan = run.world.plan
+    if not isinstance(plan, EnsemblePlan):
+        return set()
+    begun = {at for _, at in run.lives}
+    found = {(phase_of(plan, at), _AGAIN) for at in begun if at != plan.first_round(phase_of(plan, at))}
+    for phase in plan.phases:
+        at = plan.first_round(phase.phase)
+        if at < len(run.world.queries):
+            found.add((phase.phase, "first" if at == 0 or at in begun else "before"))
+    return found
 
 
 def _name(one: Moved) -> str:

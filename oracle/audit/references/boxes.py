@@ -265,19 +265,50 @@ class PlainBoxes:
 
     def _ask(self, query: Row, hashed: int) -> int:
         """Steps f, g and h: the first side that does not say high decides."""
+        side, medium = self._decides(self._keyed, query, hashed)
+        if side is None:
+            self._give(self._now.given, query, self._phase_round, hashed)
+            return 1
+        if medium:
+            self._lives[side].mediums += 1
+            insort(self._now.collected[side], (self._key(query, side), self._phase_round))
+        return 0
+
+    def _decides(self, keyed: Keyed, query: Row, hashed: int) -> tuple[int | None, bool]:
+        """Return the first side that does not say high, if any, and whether it says medium."""
         for side, life in enumerate(self._lives):
-            key = self._key(query, side)
             instance = life.instance
-            word = self._keyed.word(Purpose.DEPTH, self._phase_round, side, hashed)
-            noisy = bisect_right(life.keys, key) + _LAWS[instance.law](instance.scale, word)
-            if noisy > self._most(instance):
-                continue
-            if noisy >= instance.low:
-                life.mediums += 1
-                insort(self._now.collected[side], (key, self._phase_round))
-            return 0
-        self._give(self._now.given, query, self._phase_round, hashed)
-        return 1
+            word = keyed.word(Purpose.DEPTH, self._phase_round, side, hashed)
+            noisy = self.depth(query, side) + _LAWS[instance.law](instance.scale, word)
+            if noisy <= self._most(instance):
+                return side, noisy >= instance.low
+        return None, False
+
+    def would(self, query: Row) -> tuple[int | None, bool]:
+        """Return which side would decide a query in the round that comes, if any, and whether medium; nothing changes.
+
+        Unless a side is armed again before it, which only its round tells.
+        """
+        aside = Keyed(self._keyed.secret)  # what is drawn is for nothing
+        return self._decides(aside, query, aside.hash(numbers_of(self._plan.features, query)))
+
+    def depth(self, query: Row, side: int) -> int:
+        """Return how many of a side's points a query reaches past."""
+        return bisect_right(self._lives[side].keys, self._key(query, side))
+
+    def zone(self, side: int) -> tuple[int, int]:
+        """Return the depths between which a side says medium without noise."""
+        return self._lives[side].instance.low, self._most(self._lives[side].instance)
+
+    @property
+    def phase(self) -> int:
+        """The phase of the round that comes; the last one where there is none."""
+        return self._phase
+
+    @property
+    def columns(self) -> Sequence[int]:
+        """The feature that each side looks at."""
+        return [side.column for side in self._sides]
 
     def _end(self) -> None:
         self.events.append(PhaseEnded(round=self.round, phase=self._phase, rearms=self._phase_rearms))

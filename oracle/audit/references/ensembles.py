@@ -16,6 +16,7 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PlanEnded, SharesReleased, SideRearmed
+from oracle.audit.due.live import Life
 from oracle.audit.references.keyed import Keyed, discrete_laplace, logistic
 from oracle.mechanisms.addresses import Purpose
 from oracle.planning.ensemble.model import MISSING, EnsemblePhase, EnsemblePlan
@@ -39,11 +40,16 @@ class Given(NamedTuple):
         label: Number of the class; None where there was no query, or a rest.
         resting: Whether the round rests.
         paid: Paid questions of its query; private.
+        phase: Whose round it is.
+        life: Of which life: "first" of one that began with the phase, "again" of one that was armed within it, "before"
+            of one that was armed in the phase before.
     """
 
     label: int | None
     resting: bool
     paid: int
+    phase: int
+    life: Life
 
 
 @dataclass
@@ -161,7 +167,7 @@ class Plain:
     def answer(self, query: Sequence[float] | None) -> Given:
         """Answer a round: a query as its row, or None."""
         self._before_the_round()
-        given = Given(None, resting=True, paid=0) if self._resting else self._asked(query)
+        given = self._given(None, 0) if self._resting else self._asked(query)
         self._behind_the_round()
         return given
 
@@ -197,25 +203,44 @@ class Plain:
         return [row for row in rows if row is not None]
 
     def _asked(self, query: Sequence[float] | None) -> Given:
-        given = Given(None, resting=False, paid=0)
+        given = self._given(None, 0)
         if query is not None:
-            label, paid = self._vote(query)
-            given = Given(label, resting=False, paid=paid)
+            label, paid = self._vote(self._keyed, query)
+            given = self._given(label, paid)
             self._counts[label] += 1
             self._life.paid += paid > 0
         self._keep(query, given)
         return given
 
-    def _vote(self, query: Sequence[float]) -> tuple[int, int]:
+    def _given(self, label: int | None, paid: int) -> Given:
+        return Given(label, self._resting, paid, self._phase, self.life)
+
+    @property
+    def life(self) -> Life:
+        """How the life that goes on began, as `Given.life` has it."""
+        if self._life.phase.phase < self._phase:
+            return "before"
+        return "first" if self._life.begun == self.round - self._phase_round else "again"
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The phase, and the round of it, that come next."""
+        return self._phase, self._phase_round
+
+    def would_pay(self, query: Sequence[float]) -> bool:
+        """Return whether a query would be paid for in the round that comes, if no life begins before it."""
+        return self._vote(Keyed(self._keyed.secret), query)[1] > 0  # what is drawn is for nothing
+
+    def _vote(self, keyed: Keyed, query: Sequence[float]) -> tuple[int, int]:
         """Ask about one class after the other; return the label, and how many questions were paid for."""
         plan, life = self._plan, self._life
         said = [teacher(query) for teacher in life.teachers]
-        hashed = self._keyed.hash([number + 0.0 for number in query])
+        hashed = keyed.hash([number + 0.0 for number in query])
         paid = 0
         for place, asked in enumerate(self._order[:-1]):
             middle = math.floor(plan.teachers / (1.0 + math.exp(-self._odds[asked])))
             low = middle - life.phase.gap // 2
-            word = self._keyed.word(Purpose.QUESTION, self._phase_round, place, hashed)
+            word = keyed.word(Purpose.QUESTION, self._phase_round, place, hashed)
             noisy = said.count(asked) + logistic(life.phase.slope, word)
             paid += low <= noisy <= low + life.phase.gap
             if noisy > middle:

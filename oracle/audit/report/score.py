@@ -24,6 +24,7 @@ class Score(msgspec.Struct, frozen=True):
         found: Faults that the audit refuted something of.
         of: Faults.
         missed: By kind, how many it did not find.
+        broken: How many others it, or what it looks at, ended at with an error: no check found them.
     """
 
     date: str
@@ -32,6 +33,7 @@ class Score(msgspec.Struct, frozen=True):
     found: int
     of: int
     missed: dict[str, int]
+    broken: int = 0
 
 
 def read_scores() -> dict[str, Score]:
@@ -44,6 +46,8 @@ def score_in_words() -> str:
     score = read_scores()[HELD_OUT]
     tried = f"({score.date}, version {score.version}, commit {score.commit})"
     said = f"A whole audit found {score.found} of {score.of} planted faults that it was never tuned to {tried}."
+    if score.broken:
+        said += f" At {score.broken} more it ended with an error."
     if not score.missed:
         return said
     missed = ", ".join(f"{kind} ({count})" for kind, count in score.missed.items())

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from oracle.accounting.ledger import LedgerEvent
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.references.ensembles import Given, Plain, Row
+from oracle.audit.runs.courses import Course
 from oracle.audit.runs.served import Served
 from oracle.audit.runs.unique_noise import all_drawn, recorded
 from oracle.planning.ensemble.model import MISSING, ControlPlan, EnsemblePhase, EnsemblePlan
@@ -34,6 +35,7 @@ _NONE: Final = ()
 """What stands for a message that is no query."""
 
 _BATCHES: Final = 12
+_TURNS: Final = 16
 _BLANK: Final = 0.05
 _GRID: Final = 40
 
@@ -101,7 +103,8 @@ def uneven_plan(draws: Draws, classes: int, *, resting: bool) -> EnsemblePlan:
 
 
 def _uneven_phase(draws: Draws, number: int, rounds: int, classes: int, resting: bool) -> EnsemblePhase:  # noqa: FBT001
-    threshold = 2 + number + draws.below(3) if resting else 8 + 3 * number
+    threshold = 5 + 2 * number + draws.below(3) if resting else 8 + 3 * number
+    threshold += 2 * max(classes - 3, 0)  # more of many classes' queries are paid for
     cap = threshold + draws.below(2)
     lag = 4 + 2 * number + draws.below(20)  # so that some lives are spent within it
     return EnsemblePhase(
@@ -110,7 +113,7 @@ def _uneven_phase(draws: Draws, number: int, rounds: int, classes: int, resting:
         delta=1e-3 / (number + 1),
         delta_noise=0.0,
         slope=(2.8, 1.3, 2.0)[number] + draws.one() / 10.0,
-        gap=(1, 3, 2)[number] + max(classes - 3, 0),
+        gap=(1, 3, 2)[number] + (classes > 3),  # noqa: PLR2004 -- of many
         paid=min(2, classes - 1) * cap,
         stopper=StopperPlan(epsilon=(0.8, 2.5, 1.2)[number], threshold=threshold, cap=cap, delta_cap=0.1),
         least_rounds=22 + draws.below(30) if resting else 19 + number,
@@ -127,25 +130,70 @@ def play(plan: EnsemblePlan, randomness: Randomness, number: int) -> Run:
     Args:
         plan: The plan.
         randomness: Of the key, the rows and the messages.
-        number: Of the run.
+        number: Of the run; the lives of an even one end with phases, those of an odd one go on in the next.
     """
-    secret, draws = randomness.secret(number), Draws(randomness, number)
-    rows, labels = random_rows(draws, plan.declared, len(plan.classes))
-    labels[draws.uniform(plan.declared) < _BLANK] = -1
-    trainer = new_trainer(plan, secret)
-    queries = _queries(draws, plan.rounds)
+    scripts = (_scripted(plan, randomness, number, turn) for turn in range(_TURNS))
+    script = next((one for one in scripts if one.course.complete), None) or _scripted(plan, randomness, number, 0)
+    queries = script.queries
     bodies = [_message(place, query) for place, query in enumerate(queries)]
-    plain = Plain(plan, secret, rows, labels)
-    given: list[Given | None] = []
+    trainer = new_trainer(plan, script.secret)
     held = True
     with recorded() as words:
-        trainer.add(rows, labels)
+        trainer.add(script.rows, script.labels)
         served = Served(plan, trainer.finish())
-        for stop in served.turns(bodies, [1 + cut for cut in draws.some(_BATCHES, len(bodies) - 1)]):
-            given += [None if query == _NONE else plain.answer(query) for query in queries[len(given) : stop]]
-            held = held and plain.held == (_rows_of(served.state(), "life"), _rows_of(served.state(), "next"))
+        restarts = {place for place in script.course.restarts if place < len(bodies)}
+        for stop in served.turns(bodies, script.cuts, restarts):
+            state = served.state()
+            held = held and script.held[stop] == (_rows_of(state, "life"), _rows_of(state, "next"))
     ledger = [msgspec.json.decode(line, type=LedgerEvent) for line in served.ledger]
-    return Run(plan, served.replies, ledger, plain, given, held and all_drawn(plain.drawn, words))
+    drawn = all_drawn(script.plain.drawn, words)
+    return Run(plan, served.replies, ledger, script.plain, script.given, held and drawn)
+
+
+class _Script(NamedTuple):
+    """A run as the re-implementation has it.
+
+    Attributes:
+        secret: The genesis key.
+        rows: Training rows.
+        labels: Their labels.
+        queries: What is asked.
+        cuts: Where batches end.
+        plain: The re-implementation, behind the last query.
+        given: What it answered.
+        held: The rows that it had behind each query, the first being none.
+        course: Which lives came.
+    """
+
+    secret: bytes
+    rows: NDArray[np.float64]
+    labels: NDArray[np.int8]
+    queries: Sequence[tuple[float, ...] | None]
+    cuts: Sequence[int]
+    plain: Plain
+    given: Sequence[Given | None]
+    held: Sequence[tuple[list[Row], list[Row]]]
+    course: Course
+
+
+def _scripted(plan: EnsemblePlan, randomness: Randomness, number: int, turn: int) -> _Script:
+    """Return a run whose queries are such that lives come as they should; in some turns noise has it otherwise."""
+    draws, secret = Draws(randomness, number + (turn << 16)), randomness.secret(number + (turn << 16))
+    rows, labels = random_rows(draws, plan.declared, len(plan.classes))
+    labels[draws.uniform(plan.declared) < _BLANK] = -1
+    queries = _queries(draws, plan.rounds)
+    cuts = [1 + cut for cut in draws.some(_BATCHES, len(queries) - 1)]
+    plain = Plain(plan, secret, rows, labels)
+    course = Course(plan, plain, goes_on=number % 2 == 1)
+    given: list[Given | None] = []
+    held = [plain.held]
+    for place, query in enumerate(queries):
+        if query and draws.one() >= _AGAIN:
+            queries[place] = course.instead(query, lambda: _row(draws))
+        given.append(None if query == _NONE else plain.answer(queries[place]))
+        course.took(given[-1])
+        held.append(plain.held)
+    return _Script(secret, rows, labels, queries, cuts, plain, given, held, course)
 
 
 def _rows_of(state: StateArrays, pool: str) -> list[Row]:

@@ -1,6 +1,6 @@
 """A predictor with all that a daemon puts around it: messages in, replies and a ledger out, snapshots and restarts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -43,13 +43,21 @@ class Served:
         self.ledger += commit.ledger
         return replies
 
-    def turns(self, bodies: Sequence[bytes | None], cuts: Sequence[int]) -> Iterator[int]:
-        """Send messages in batches that end at some cuts, with snapshots and restarts between them; yield each cut."""
-        for turn, (start, stop) in enumerate(pairwise([0, *cuts, len(bodies)])):
+    def turns(
+        self, bodies: Sequence[bytes | None], cuts: Sequence[int], restarts: Collection[int] = ()
+    ) -> Iterator[int]:
+        """Send messages in batches that end at some cuts, with snapshots and restarts between them; yield each cut.
+
+        Args:
+            bodies: The messages.
+            cuts: How many come before the end of each batch but the last.
+            restarts: More of these, with a snapshot that the predictor is restored from there.
+        """
+        for turn, (start, stop) in enumerate(pairwise([0, *sorted({*cuts, *restarts}), len(bodies)])):
             self.send(bodies[start:stop])
-            if turn % 2 == 0:
+            if turn % 2 == 0 or stop in restarts:
                 self.checkpoint()
-            if turn % 3:
+            if turn % 3 or stop in restarts:
                 self.restart()
             yield stop
 

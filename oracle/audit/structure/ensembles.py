@@ -10,8 +10,10 @@ from msgspec import UNSET
 
 from oracle.accounting.race import between_log_delta
 from oracle.accounting.stopper import log_overflow
+from oracle.audit.due.live import Life
 from oracle.audit.findings import Seen
 from oracle.audit.randomness import Draws, Randomness
+from oracle.audit.runs.courses import lives_of, missing_lives
 from oracle.audit.runs.ensembles import Run, play, uneven_plan
 from oracle.audit.runs.unique_noise import Words, spread_bits
 from oracle.planning.ensemble.model import EnsembleModel, EnsemblePlan
@@ -55,16 +57,22 @@ def plainly(_plan: Plan, randomness: Randomness) -> Seen:
     """Every answer, and every moment at which lives end, is what a plain re-implementation says.
 
     Else a row is in other teachers, is kept where it was paid for, is asked about with other noise, or is counted
-    otherwise than the proof says. Runs go from messages to replies, over snapshots and restarts.
+    otherwise than the proof says. Runs go from messages to replies, over snapshots and restarts. In some, a life begins
+    with each phase, in some the one before goes on, and in each phase lives are armed.
     """
     rounds = lives = rests = 0
+    asked, missing = set[tuple[int, Life]](), None
     for number, run in enumerate(_runs(randomness, _RUNS)):
         place = differs(run)
         if place is not None:
             return False, f"run {number}: {place} is not what a plain re-implementation says"
+        asked |= lives_of(run.given)
+        missing = missing_lives(run.plan, asked)
         rounds += run.plain.round
         lives += run.plain.lives
         rests += sum(given is not None and given.resting for given in run.given)
+    if missing is not None:
+        return False, f"{missing}, in any run, so it has not been looked at"
     return rests > 0, f"{rounds} rounds of {lives} lives, {rests} of them in rests, are what a re-implementation says"
 
 

@@ -49,7 +49,7 @@ def test_a_reply_that_is_not_right_shows():
     run = play(uneven_plan(Draws(randomness, 9), 3, resting=True), randomness, 1)
     assert differs(run) is None
     for place in [next(i for i, one in enumerate(run.given) if wanted(one)) for wanted in (_answered, _resting)]:
-        given = [*run.given[:place], Given(2, resting=False, paid=0)]
+        given = [*run.given[:place], Given(2, resting=False, paid=0, phase=1, life="first")]
         assert differs(run._replace(given=[*given, *run.given[place + 1 :]])) == f"the reply to message {place}"
     assert differs(run._replace(ledger=run.ledger[:-1])) == "the ledger"
 

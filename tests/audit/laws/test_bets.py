@@ -65,3 +65,10 @@ def test_draws_are_their_own():
     assert not np.isin(first, other.uniform(50)).any()
     assert not np.isin(first, one.uniform(50)).any()
     assert len(set(one.some(3, 7))) == 3
+
+
+def test_no_bets_are_no_evidence():
+    """Where nothing came to bet on, nothing is gained, nothing is refuted, and nothing has passed."""
+    bets = Bets()
+    assert bets.most() == (0.0, "nothing")
+    assert bets.verdict("paid answers") == (False, "there were no paid answers to bet on")

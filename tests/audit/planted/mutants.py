@@ -13,6 +13,7 @@ import pytest
 
 from connectors.base import Deliveries
 from oracle.audit.games import learners
+from oracle.audit.references import far_out
 from oracle.codec.decoded import DecodedBatch
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.choice import exponential, stripes
@@ -35,7 +36,7 @@ from tests.audit.planted.noise import MUTANTS_OF_NOISE
 from tests.audit.planted.questions import MUTANTS_OF_QUESTIONS
 from tests.audit.planted.tables import MUTANTS_OF_TABLES
 
-__all__ = ["MUTANTS", "planted"]
+__all__ = ["MUTANTS", "forgetting", "planted"]
 
 Patch = pytest.MonkeyPatch
 
@@ -258,6 +259,21 @@ MUTANTS: Final[dict[str, Callable[[Patch], None]]] = {
 @contextmanager
 def planted(name: str) -> Iterator[None]:
     """Break Perpetua for a while."""
-    with pytest.MonkeyPatch.context() as patch:
+    with forgetting(), pytest.MonkeyPatch.context() as patch:
         MUTANTS[name](patch)
         yield
+
+
+@contextmanager
+def forgetting() -> Iterator[None]:
+    """Let nothing be remembered of a broken Perpetua, or of the real one while it is broken."""
+    _forget()
+    try:
+        yield
+    finally:
+        _forget()
+
+
+def _forget() -> None:
+    for made in (far_out.wrong_far_out, far_out.exact_choice, noise.edges):
+        made.cache_clear()

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from oracle.audit.randomness import Draws, Randomness
-from oracle.audit.recording import replays
+from oracle.audit.recording import neighbours, replays
+from oracle.audit.recording import sensitivity as sensitivities
 from oracle.audit.recording.listening import listening
 from oracle.audit.recording.replays import Other, World, record, replay
 from oracle.audit.recording.tape import Divergence, Tape
+from oracle.audit.runs.steering import Steered
 from oracle.audit.runs.uneven import classical_run
 from oracle.audit.structure.checks import run_check, structure_names
 from oracle.errors import DataError
@@ -169,3 +171,32 @@ def test_rows_that_none_may_be_are_counted_for_themselves():
     found = run_check("bisection, efficient", _MOVES, SEED)
     assert found.passed
     assert re.search(r"and \d+ out of range were refused", found.says)
+
+
+def test_every_row_and_query_of_one_run_has_its_turn():
+    """The report says how many of how many were looked at, in that run and in others."""
+    found = run_check("stumps", _MOVES, SEED)
+    assert found.passed
+    counts = re.search(r"of one run (\d+) of (\d+) rows and (\d+) of (\d+) rounds' queries, of 5 others", found.says)
+    assert counts is not None
+    rows, all_rows, queries, all_queries = map(int, counts.groups())
+    assert rows == all_rows > 80
+    assert queries == all_queries > 270
+
+
+def test_a_phase_in_which_no_side_is_armed_again_is_named(monkeypatch):
+    """Where nobody asks, nothing moves behind a re-arm, and that says nothing."""
+    silent = lambda run, *_: Steered(run._replace(messages=[None] * len(run.messages)), [])  # noqa: E731 -- for its name
+    monkeypatch.setattr(neighbours, "steered", silent)
+    found = run_check("boxes, one side", _MOVES, SEED)
+    assert not found.passed
+    assert "phase 1: no side is armed again" in found.says
+
+
+def test_a_life_that_did_not_come_is_named(monkeypatch):
+    """So it is of ensembles, of which some runs have lives of one kind, some of others."""
+    monkeypatch.setattr(neighbours, "_CLASSES", (5,))
+    monkeypatch.setattr(sensitivities, "neighbours_of", lambda *_, **__: ())
+    found = run_check("ensemble", _MOVES, SEED)
+    assert not found.passed
+    assert "phase 2: no life of the phase before goes on, in any run" in found.says

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from oracle.audit.games.plans import TARGETS, small_plan
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.references.bisection import PlainBisection
 from oracle.audit.references.boxes import PlainBoxes
@@ -13,7 +14,12 @@ from oracle.audit.references.classical import PlainClassical
 from oracle.audit.references.keyed import Keyed, choose_level
 from oracle.audit.references.paper import PaperBoxes
 from oracle.audit.references.stumps import PlainStumps
+from oracle.audit.runs import checks
+from oracle.audit.runs.checks import run_of
+from oracle.audit.runs.courses import lives_of, missing_lives
+from oracle.audit.runs.ensembles import play, uneven_plan
 from oracle.audit.runs.paper import paper_run
+from oracle.audit.runs.steering import Steered, not_rearmed, steered
 from oracle.audit.runs.uneven import bisection_run, box_run, classical_run, stump_run
 from oracle.audit.runs.whole import Run, differs
 from oracle.audit.structure.checks import run_check, structure_names
@@ -178,3 +184,73 @@ def test_a_plain_choice_is_the_choice(rate):
         words = generator.integers(0, 2**64, 8, dtype=np.uint64)
         loss, place = choose_level(rate, counts, int.from_bytes(words.tobytes(), "little"), 512)
         assert np.flatnonzero(losses == loss)[place] == choose(rate, losses, words)
+
+
+def _nobody_asks(run, *_):
+    return Steered(run._replace(messages=[None for message in run.messages if message != ()]), [])
+
+
+def test_a_phase_in_which_no_side_is_armed_again_is_named(monkeypatch):
+    """All is as the re-implementation says, but of sides that are armed again nothing was looked at."""
+    monkeypatch.setattr(checks, "steered", _nobody_asks)
+    found = run_check("boxes, one side", _BESIDE, SEED)
+    assert not found.passed
+    assert "phase 1: no side is armed again" in found.says
+
+
+def test_a_life_that_did_not_come_is_named(monkeypatch):
+    """So it is of ensembles: where only such runs are played whose lives end with phases, none goes on in the next."""
+    monkeypatch.setattr("oracle.audit.structure.ensembles._RUNS", 1)
+    found = run_check("ensemble", _BESIDE, SEED)
+    assert not found.passed
+    assert "phase 2: no life of the phase before goes on, in any run" in found.says
+
+
+def _stop_in_phase_3(real):
+    """Return what arms no side again behind round 5 of the last phase."""
+
+    def stop(self):
+        if self.phase < 3 or self._phase_round < 5:
+            real(self)
+
+    return stop
+
+
+def test_a_side_that_is_never_armed_again_in_the_last_phase_is_named(monkeypatch):
+    """A run that does not get there, whatever is asked, is no evidence about that phase."""
+    monkeypatch.setattr(PlainBoxes, "_stop", _stop_in_phase_3(PlainBoxes._stop))
+    run = box_run(Draws(Randomness(SEED, "steered"), 0), "faces", learned=False, sides=1)
+    steered_run = steered(run, bytes(32), Draws(Randomness(SEED, "steered"), 1)).run
+    assert not_rearmed(run.plan, _events(steered_run)) == "phase 3: no side is armed again"
+
+
+def _events(run, secret=bytes(32)):
+    declared = run.plan.declared
+    plain = run.plain(run.plan, secret, run.rows[:declared], run.labels[:declared])
+    for message in run.messages:
+        if message != ():
+            plain.answer(message)
+    return plain.events
+
+
+_SEVERAL = [target for target in TARGETS if target.name in {"boxes, one side", "boxes, faces", "stumps, paper"}]
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
+@pytest.mark.parametrize("target", _SEVERAL, ids=lambda one: one.name)
+def test_sides_are_armed_again_in_each_phase_by_several_seeds(target, seed):
+    """What is asked sees to it, of few sides and of many; points are left for each next phase."""
+    randomness = Randomness(bytes([seed] * 16), target.name)
+    for number in range(2):
+        run = run_of(small_plan(target, 4.0, 0.01), Draws(randomness, number), number)
+        secret = randomness.secret(number)
+        assert not_rearmed(run.plan, _events(steered(run, secret, Draws(randomness, 9)).run, secret)) is None
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
+def test_lives_of_all_kinds_come_by_several_seeds(seed):
+    """A life begins with each phase, one is armed within each, and one goes on in the next, in one of two runs."""
+    randomness = Randomness(bytes([seed] * 16), "lives")
+    plans = [uneven_plan(Draws(randomness, 9 + number), 2 + number, resting=number == 1) for number in range(2)]
+    given = [one for number, plan in enumerate(plans) for one in play(plan, randomness, number).given]
+    assert missing_lives(plans[0], lives_of(given)) is None
