@@ -23,9 +23,10 @@ __all__ = ["run"]
 def run(config_file: ConfigFile) -> None:
     """Count, with noise, how many answers the labels that came later agree with: drift seen, privately.
 
-    It reads the answers and the topic or file of [truth] until a signal
-    comes, or to their ends where the source is not followed. A period's
-    counts are released once, as log line and metrics; nothing else is told.
+    It reads the answers, and the topic or file of the configuration's truth
+    table, until a signal comes, or to their ends where the source is not
+    followed. A period's counts are released once, as log line and metrics;
+    nothing else is told.
     """
     from oracle.hosting.truths import open_truths
     from oracle.state.truths import held_truths

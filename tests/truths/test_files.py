@@ -217,6 +217,14 @@ def test_a_plan_that_pays_for_no_label_is_refused(tmp_path):
         open_truths(load_config(write_config(tmp_path)))
 
 
+def test_check_looks_whether_the_plan_pays(served, tmp_path):
+    """A line of its own, where the configuration has the table."""
+    make_state(tmp_path / "state", long_plan())
+    unpaid = write_config(tmp_path, truth={"folder": "t", "path": "x"})
+    for config, line in ((_config(served, tmp_path / "paid", []), "ok     "), (unpaid, "WRONG  ")):
+        assert f"\n{line}plan pays for true labels".encode() in perpetua("check", config).stdout
+
+
 def test_each_shard_is_counted_by_itself(served, tmp_path, monkeypatch):
     """With logs, a file and a key of its own."""
     truths = list(_truths(served))

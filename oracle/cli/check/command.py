@@ -1,5 +1,7 @@
 """`perpetua check`: find what would stop the daemon before a restart does."""
 
+from functools import partial
+
 import typer
 
 from oracle.cli.check.findings import Finding, Findings
@@ -21,6 +23,10 @@ def run(config_file: ConfigFile, as_json: AsJson = False) -> None:
         check_kafka(config, findings)
     elif config is not None:
         check_single(config, findings)
+    if config is not None and config.truth is not None:
+        from oracle.hosting.truths import open_truths
+
+        findings.holds("plan pays for true labels", partial(open_truths, config))
     if as_json:
         print_json([{"what": finding.what, "problem": finding.problem} for finding in findings])
     if any(finding.problem for finding in findings):

@@ -29,7 +29,7 @@ def truth_rows(plan: Plan) -> Iterator[Row]:
     """Yield what is counted of labels that come later, if anything is."""
     truth = truth_of(plan)
     if truth is not None:
-        within = f"each within {reach(truth.epsilon)}"
+        within = f"each within {reach(truth.epsilon)}, 19 times in 20"
         yield "true labels", f"a query pays {truth.epsilon:g} of epsilon for them: right and wrong answers, {within}"
         yield "", f"counted for each {truth.rounds:,} rounds, {truth.lag:,} rounds later (`perpetua truth`)"
 
