@@ -120,6 +120,8 @@ def _deployment(plan: Plan) -> dict[str, str]:
     if isinstance(plan, TablePlan):
         columns = [f"{one.name} ({one.cells} cells)" for one in plan.attributes]
     beyond = f" beyond {promise.beyond}" if promise.beyond else ""
+    first = "" if promise.questions is None else f", the first {promise.questions:,} of them"
+    missed = "" if promise.missed is None else f", missed with probability {_rounded_up(promise.missed):g} at most"
     private = hides or plan.released
     others = "" if private else f"; {_unprotected(plan)}"
     own = "An asker learns the answer to its own query, and nobody else may read it." if private else ""
@@ -134,8 +136,8 @@ def _deployment(plan: Plan) -> dict[str, str]:
         if hides
         else "No new private records come in.",
         "channels": _CHANNELS if plan.nominal else f"{_NOISE} {_CHANNELS}",
-        "utility": f"Error at most {_rounded_up(promise.bound):g}{beyond} on {promise.on}. This is "
-        f"{_KINDS[promise.kind]}: {promise.basis}.",
+        "utility": f"Error at most {_rounded_up(promise.bound):g}{beyond} on {promise.on}{first}{missed}. This is "
+        f"{_KINDS[promise.kind]}: {promise.basis}. It rests on: {'; '.join(promise.conditions)}.",
     }
 
 

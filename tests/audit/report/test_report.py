@@ -28,6 +28,7 @@ from oracle.planning.kinds import KINDS
 from oracle.planning.model import Feature
 from oracle.planning.plan import Plan
 from oracle.planning.planner import plan_sufficient
+from oracle.planning.promise import promise_of
 from tests.audit.report.test_audit_command import finding, report
 from tests.support.browser import _TOO_PALE, chromium
 
@@ -306,6 +307,9 @@ def test_forms_are_filled_in_from_the_plan(predictor, fields, hides, pure):
     assert {"TO BE SAID BY THE OWNER" in line for line in lines if line.startswith("- [x]")} == {False}
     assert ("training row or one query" in text) == hides
     assert ("what queries say is not protected" in text) == (predictor == "bisection")
+    promise = promise_of(plan)
+    assert ("missed with probability" in leaves["justification"]) == (promise.missed is not None)
+    assert all(condition in leaves["justification"] for condition in promise.conditions)
 
 
 def test_forms_are_of_one_plan_that_claims_something(plan_file):
