@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from oracle.audit.report.contents import Report
 from oracle.errors import RefusedError
-from oracle.planning.plan import Plan
+from oracle.planning.plan import Plan, truth_of
 from oracle.planning.promise import promise_of
 from oracle.planning.statistics.model import TablePlan
 
@@ -110,8 +110,19 @@ def _guarantee(plan: Plan) -> dict[str, str]:
         "declared rows and of rounds are public. Exchanging a record for another is two records.",
         "composition": "A record pays epsilon and delta once, for all answers, however many there are. m records of a "
         f"person pay m times epsilon, and more delta; {person}. Other models of the same rows, and forks, add theirs.",
-        "mechanism": f"{_PROOFS[plan.predictor]} of PRIVACY.md{_UNPROVED if plan.nominal else ''})",
+        "mechanism": f"{_PROOFS[plan.predictor]} of PRIVACY.md{_UNPROVED if plan.nominal else ''}){_counts(plan)}",
     }
+
+
+def _counts(plan: Plan) -> str:
+    """Return what is released of true labels, behind the mechanism that answers; "" where nothing is."""
+    truth = truth_of(plan)
+    if truth is None:
+        return ""
+    return (
+        f"; of true labels that come later, once for each {truth.rounds:,} rounds, the numbers of right and of wrong "
+        f"answers with discrete Laplace noise (Theorem 32): {truth.epsilon:g} of a query's epsilon"
+    )
 
 
 def _deployment(plan: Plan) -> dict[str, str]:
