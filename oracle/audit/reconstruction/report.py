@@ -115,6 +115,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def outcome(self) -> str:
         """One sentence."""
+        refused = [
+            f"{one.release} ({one.refused.removeprefix(f'{one.release}: ')})" for one in self.lines if one.refused
+        ]
+        return f"{self._judgement()}; not tried: {', '.join(refused)}" if refused else self._judgement()
+
+    def _judgement(self) -> str:
         twin = self.lines[0]
         if self.refuted:
             return f"REFUTED: {', '.join(self.refuted)} at epsilon = {self.terms.epsilon:g}: coins prove more"
@@ -133,11 +139,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         ]
         nothing = f"{self.percent(self.without.right)} % are right and {self.without.exposed:,} rows exposed"
         told = f"more are by {', '.join(gained)}" if gained else "by no release are more"
-        refused = [
-            f"{one.release} ({one.refused.removeprefix(f'{one.release}: ')})" for one in self.lines if one.refused
-        ]
-        untried = f"; not tried: {', '.join(refused)}" if refused else ""
-        return f"without any number {nothing}; {told}{untried}"
+        return f"without any number {nothing}; {told}"
 
     def _rebuilt(self, found: Rebuilt | None) -> tuple[str, str, str]:
         if found is None:

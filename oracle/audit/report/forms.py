@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from oracle.audit.report.contents import Report
 from oracle.errors import RefusedError
-from oracle.planning.plan import Plan
+from oracle.planning.plan import Plan, truth_of
 from oracle.planning.promise import promise_of
 from oracle.planning.statistics.model import TablePlan
 
@@ -110,8 +110,19 @@ def _guarantee(plan: Plan) -> dict[str, str]:
         "declared rows and of rounds are public. Exchanging a record for another is two records.",
         "composition": "A record pays epsilon and delta once, for all answers, however many there are. m records of a "
         f"person pay m times epsilon, and more delta; {person}. Other models of the same rows, and forks, add theirs.",
-        "mechanism": f"{_PROOFS[plan.predictor]} of PRIVACY.md{_UNPROVED if plan.nominal else ''})",
+        "mechanism": f"{_PROOFS[plan.predictor]} of PRIVACY.md{_UNPROVED if plan.nominal else ''}){_counts(plan)}",
     }
+
+
+def _counts(plan: Plan) -> str:
+    """Return what is released of true labels, behind the mechanism that answers; "" where nothing is."""
+    truth = truth_of(plan)
+    if truth is None:
+        return ""
+    return (
+        f"; of true labels that come later, once for each {truth.rounds:,} rounds, the numbers of right and of wrong "
+        f"answers with discrete Laplace noise (Theorem 32): {truth.epsilon:g} of a query's epsilon"
+    )
 
 
 def _deployment(plan: Plan) -> dict[str, str]:
@@ -120,6 +131,8 @@ def _deployment(plan: Plan) -> dict[str, str]:
     if isinstance(plan, TablePlan):
         columns = [f"{one.name} ({one.cells} cells)" for one in plan.attributes]
     beyond = f" beyond {promise.beyond}" if promise.beyond else ""
+    first = "" if promise.questions is None else f", the first {promise.questions:,} of them"
+    missed = "" if promise.missed is None else f", missed with probability {_rounded_up(promise.missed):g} at most"
     private = hides or plan.released
     others = "" if private else f"; {_unprotected(plan)}"
     own = "An asker learns the answer to its own query, and nobody else may read it." if private else ""
@@ -134,8 +147,8 @@ def _deployment(plan: Plan) -> dict[str, str]:
         if hides
         else "No new private records come in.",
         "channels": _CHANNELS if plan.nominal else f"{_NOISE} {_CHANNELS}",
-        "utility": f"Error at most {_rounded_up(promise.bound):g}{beyond} on {promise.on}. This is "
-        f"{_KINDS[promise.kind]}: {promise.basis}.",
+        "utility": f"Error at most {_rounded_up(promise.bound):g}{beyond} on {promise.on}{first}{missed}. This is "
+        f"{_KINDS[promise.kind]}: {promise.basis}. It rests on: {'; '.join(promise.conditions)}.",
     }
 
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from oracle.audit.report.contents import Scope
 from oracle.audit.report.words import UNSEEN
-from oracle.planning.plan import Plan
+from oracle.planning.plan import Plan, truth_of
 
 __all__ = ["own_scope", "toys_scope"]
 
@@ -18,6 +18,7 @@ _ELSE: Final = (
     "What the same rows paid elsewhere: forks, older snapshots and copies, scores, other models (perpetua status and "
     "perpetua budget add up what was recorded)."
 )
+_LABELS: Final = "The folder of perpetua truth: what it holds, what was released, and whether it was ever set back."
 _TARGETED: Final = ("structure", "predictor")
 
 
@@ -74,6 +75,7 @@ def own_scope(attacked: Sequence[str], plans: Sequence[Plan], *, state: bool) ->
         left_out=(
             answers,
             _ELSE,
+            *((_LABELS,) if any(truth_of(plan) for plan in plans) else ()),
             "The software itself: no game was played, nothing was restarted, no time was taken (perpetua audit does).",
             *UNSEEN,
         ),

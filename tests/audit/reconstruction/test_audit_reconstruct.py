@@ -104,6 +104,14 @@ def test_our_own_statistics_are_asked_for_the_same_numbers(audit, tmp_path):
     assert others["refused"] == "statistics answer counts and marginals only"
 
 
+def test_what_was_not_tried_is_told_with_its_reason_where_nothing_can_be_judged(audit, rows):
+    """Too few numbers to judge by leave no release without the reason why it was not tried."""
+    code, said = audit(rows, "--secret", "ill", *_KNOWN, "--ways", 1, "--release", "statistics", "--seed", _SEED)
+    assert code == 1
+    assert "cannot judge" in said
+    assert "; not tried: statistics (no plan for 60 rows" in " ".join(said.split())
+
+
 def test_zeros_that_are_suppressed_too_hide_more(audit, rows):
     """Where 0 is shown, a count that is left out is one that is not 0."""
     arguments = (rows, "--secret", "ill", *_KNOWN, "--ways", 3, "--release", "suppressed", "--seed", _SEED, "--json")

@@ -25,9 +25,10 @@ from oracle.cli.audit.scope import own_scope, toys_scope
 from oracle.cli.main import app
 from oracle.errors import RefusedError
 from oracle.planning.kinds import KINDS
-from oracle.planning.model import Feature
+from oracle.planning.model import Feature, Truth
 from oracle.planning.plan import Plan
 from oracle.planning.planner import plan_sufficient
+from oracle.planning.promise import promise_of
 from tests.audit.report.test_audit_command import finding, report
 from tests.support.browser import _TOO_PALE, chromium
 
@@ -306,6 +307,20 @@ def test_forms_are_filled_in_from_the_plan(predictor, fields, hides, pure):
     assert {"TO BE SAID BY THE OWNER" in line for line in lines if line.startswith("- [x]")} == {False}
     assert ("training row or one query" in text) == hides
     assert ("what queries say is not protected" in text) == (predictor == "bisection")
+    promise = promise_of(plan)
+    assert ("missed with probability" in leaves["justification"]) == (promise.missed is not None)
+    assert all(condition in leaves["justification"] for condition in promise.conditions)
+
+
+def test_counts_of_true_labels_are_named():
+    """Where a plan pays for them, forms name mechanism and cost, and an audit of it says that it read none of them."""
+    for truth in (None, Truth(epsilon=0.5, rounds=2_000, lag=10)):
+        plan = _model("stumps", **({} if truth is None else {"truth": truth}))
+        for form in ("registry", "nist"):
+            text = " ".join(filled_in(form, plan, report([check()])).split())
+            assert ("each 2,000 rounds" in text and "0.5 of a query's epsilon" in text) == (truth is not None)
+        said = " ".join(own_scope(["a plan"], [plan], state=True).left_out)
+        assert ("perpetua truth" in said) == (truth is not None)
 
 
 def test_forms_are_of_one_plan_that_claims_something(plan_file):
