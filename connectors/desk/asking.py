@@ -23,7 +23,8 @@ _SECONDS: Final = 60.0
 _WAIT: Final = 5
 _PAUSES: Final = (0.05, 2.0)
 _TAKEN: Final = 202
-_BUSY: Final = 503
+_UNSAID: Final = (502, 503, 504)
+"""A busy daemon, or a gateway that did not hear what it said: it may have the question."""
 _REPLIES: Final = (200, 422)
 
 
@@ -118,7 +119,7 @@ class HttpAsker:
         while True:
             with contextlib.suppress(OSError, http.client.HTTPException):
                 reply = await self._call(method, path, body, headers)
-                if reply.status != _BUSY:
+                if reply.status not in _UNSAID:
                     return reply
             await asyncio.sleep(backoff.pause())
 

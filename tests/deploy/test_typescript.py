@@ -13,6 +13,7 @@ import pytest
 
 from tests.connectors.kafka.conftest import unique_name
 from tests.support.broker import Broker
+from tests.support.gateway import gateway
 from tests.support.http import TOKEN, HttpModelUnderTest
 from tests.support.kafka import KafkaModelUnderTest
 from tests.support.mosquitto import Mosquitto
@@ -184,6 +185,19 @@ def test_http(http: HttpModelUnderTest, built: Path, tmp_path: Path):
     http.end()
     with _Program(tmp_path / "alone", "http", url, TOKEN) as program:
         assert program.opened["error"] == "BusError"
+
+
+@pytest.mark.parametrize("status", [502, 504])
+def test_http_behind_a_gateway(built: Path, tmp_path: Path, status: int):
+    """Whose word is no refusal: the question is handed in again as the same one."""
+    package = tmp_path / "node_modules" / "perpetua-client"
+    shutil.copytree(built / "dist", package / "dist")
+    shutil.copy(built / "package.json", package)
+    with gateway(status) as (url, keys), _Program(tmp_path, "http", url, TOKEN) as program:
+        assert program.ask("a").get("label") == 1
+        assert program.close() == 0
+        assert len(keys) == 2
+        assert len(set(keys)) == 1
 
 
 def test_kafka(kafka: KafkaModelUnderTest, run: _Run):

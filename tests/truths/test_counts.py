@@ -52,6 +52,14 @@ def test_what_is_not_counted():
     ]
 
 
+@pytest.mark.parametrize("line", [b'{"x":' + b"[" * 100_000, b'{"id":"\xff"}', b'{"id":"\\ud800"}', b"{", b"9" * 5000])
+def test_a_line_that_is_no_answer_is_passed_over(line):
+    """Nested however deep, not UTF-8, or half written: it does not end the process, now and at each start."""
+    answers = [answer(number) for number in range(8)]
+    told = [truth(number) for number in range(4)]
+    assert count(_BARE, [line, *answers], told).released == count(_BARE, answers, told).released != []
+
+
 def test_a_label_before_its_period_closes_counts_however_far_behind_the_reader_is():
     """A log is caught up with: each label stands behind the answers that were there when it was sent."""
     answers = [answer(number) for number in range(400)]

@@ -7,6 +7,7 @@ import { Backoff, Gate } from "./waiting.js";
 const AT_ONCE = 16;
 const MOST_MILLISECONDS = 60_000;
 const WAIT = { Prefer: "wait=5" };
+const UNSAID = new Set([502, 503, 504]); // a busy daemon, or a gateway that did not hear what it said
 
 interface Reply {
   readonly status: number;
@@ -77,7 +78,7 @@ class HttpBus implements Bus {
     for (;;) {
       try {
         const reply = await this.#call(method, path, headers, body);
-        if (reply.status !== 503) return reply;
+        if (!UNSAID.has(reply.status)) return reply;
       } catch {
         if (this.#closing.signal.aborted) throw new UnansweredError("the client is closed");
       }

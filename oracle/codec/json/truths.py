@@ -85,7 +85,7 @@ class TruthCodec(JsonBodies):
         """Return an answer; None of a line that is none: a rejection has no round, and is no answer."""
         try:
             message = self._answers.decode(body or b"")
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
         if message.model != self._name or message.round is UNSET or not 0 <= message.round < _MOST_ROUNDS:
             return None
