@@ -143,7 +143,7 @@ def _of_run(plan: Plan, run: Run, secret: bytes, draws: Draws) -> World:
         asked = [
             None if silent else one for one, silent in zip(asked, draws.uniform(len(asked)) < _SILENT, strict=True)
         ]
-        plain = PaperBoxes if plan.slicing == "rsc" else run.plain
+        plain = run.plain if plan is run.plan else PaperBoxes  # the same, as Algorithms 1 to 5 have it
         asked = [*steered(run._replace(plan=plan, plain=plain, messages=asked), secret, draws).run.messages]
     queries = np.array([numbers_of(features, one) if one is not None else [0.0] * rows.shape[1] for one in asked])
     if isinstance(plan, BisectionPlan):  # rows, and queries, that move as much as any may
