@@ -95,12 +95,17 @@ async def check_topics(model: KafkaModel, *, tolerant: bool = False) -> KafkaMod
     return replace(model, settings=settings)
 
 
-def make_fleet(model: KafkaModel, registry: Registry, version: str) -> tuple[Fleet, Membership]:
-    """Return the fleet, and the membership that it is run with, which checks the topics before it joins."""
+def make_fleet(
+    model: KafkaModel, registry: Registry, version: str, paused: Callable[[], bool] = lambda: False
+) -> tuple[Fleet, Membership]:
+    """Return the fleet, and the membership that it is run with, which checks the topics before it joins.
+
+    `paused` says whether its shards are to answer nothing just now; they stay ours.
+    """
     config = model.config
 
     def open_shard(partition: int) -> "_ServedShard":
-        return _ServedShard(membership.model, partition, registry.shard(partition), version)
+        return _ServedShard(membership.model, partition, registry.shard(partition), version, paused)
 
     fleet = Fleet(
         open_shard,
@@ -151,7 +156,9 @@ def misplaced(settings: KafkaSettings, partition: int, error: MisplacedError) ->
 class _ServedShard:
     """One partition's daemon with its store, which is closed when it ends."""
 
-    def __init__(self, model: KafkaModel, partition: int, reporter: Reporter, version: str) -> None:
+    def __init__(
+        self, model: KafkaModel, partition: int, reporter: Reporter, version: str, paused: Callable[[], bool]
+    ) -> None:
         self._settings, self._partition = model.settings, partition
         source = KafkaSource(model.settings, partition)
 
@@ -169,6 +176,7 @@ class _ServedShard:
             reporter=reporter,
             settings=daemon_settings(model.config),
             announce=announce,
+            paused=paused,
         )
 
     @property

@@ -81,6 +81,7 @@ class Daemon:
         announce: Makes ledger events of the beginning and the end of serving; None for a ledger that depends on the
             queries only.
         retention: Told of each snapshot; None where the bus keeps deliveries by itself.
+        paused: Whether it is to fetch nothing just now: it restores, commits what was answered, and waits.
     """
 
     def __init__(  # noqa: PLR0913 -- its parts
@@ -98,6 +99,7 @@ class Daemon:
         retention: Retention | None = None,
         restore: Restore = restore_predictor,
         codec: Callable[[Plan], Codec] = codec_of,
+        paused: Callable[[], bool] = lambda: False,
     ) -> None:
         self._plan = plan
         self._store = store
@@ -118,6 +120,7 @@ class Daemon:
         )
         self._restore = restore
         self._codec = codec
+        self._paused = paused
         self._stopping = asyncio.Event()
         self._serving = False
         self._drained: Callable[[], None] = lambda: None
@@ -209,6 +212,7 @@ class Daemon:
             batch_rows=self._settings.batch_rows,
             patience=None if self._plan.paid_limit is None else _PATIENCE,
             stopping=self._stopping,
+            paused=self._paused,
             refresh_seconds=None if self._announce is None else self._settings.snapshot_seconds,
             clock=self._clock,
         )

@@ -71,6 +71,7 @@ _GAUGES: Final[tuple[tuple[str, str, _Read], ...]] = (
         "Whether the broker lets us in no more, as in /readyz",
         lambda r: r.state is State.REFUSED,
     ),
+    ("perpetua_paused", "Whether an operator has the shard wait", lambda r: r.state is State.PAUSED),
     ("perpetua_phase", "The phase", lambda r: r.phase if r.restored else None),
     ("perpetua_phases", "Phases planned", lambda r: r.phases),
     (

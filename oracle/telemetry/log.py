@@ -26,6 +26,8 @@ EVENTS: Final = frozenset(
         "daemon.recovered",
         "daemon.serving",
         "daemon.draining",
+        "daemon.paused",
+        "daemon.resumed",
         "daemon.stopped",
         "daemon.failed",
         "group.stranger",

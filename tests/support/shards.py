@@ -196,6 +196,7 @@ def daemon_over(  # noqa: PLR0913 -- each is one thing that tests vary
     reporter: Reporter | None = None,
     restore: Restore = restore_predictor,
     codec: Callable[[Plan], Codec] = codec_of,
+    paused: Callable[[], bool] = lambda: False,
 ) -> Daemon:
     """Return a daemon over memory connectors."""
     plan = plan or small_plan()
@@ -211,6 +212,7 @@ def daemon_over(  # noqa: PLR0913 -- each is one thing that tests vary
         clock=clock,
         restore=restore,
         codec=codec,
+        paused=paused,
     )
 
 

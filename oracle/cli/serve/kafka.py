@@ -8,6 +8,8 @@ from oracle.cli.serve.web import web_beside
 from oracle.cli.version import version
 from oracle.config.daemon import Config
 from oracle.hosting.kafka import KafkaModel, make_fleet, open_model
+from oracle.runtime.pausing import PauseWatch
+from oracle.state.paused import is_paused
 from oracle.state.shards import shard_folder
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.registry import Registry
@@ -28,7 +30,8 @@ def serve_kafka(config: Config) -> None:
 async def _serve(model: KafkaModel, log: PublicLog) -> None:
     registry = Registry(model.plan, log, version=version(), shards=model.shards, grouped=True)
     folders = [shard_folder(model.config.state.folder, shard) for shard in range(model.shards)]
-    async with web_beside(model.config.web, registry, folders.__getitem__, log):
-        fleet, membership = make_fleet(model, registry, version())
+    paused = PauseWatch(partial(is_paused, model.config.state.folder))
+    async with web_beside(model.config.web, registry, folders.__getitem__, log), paused.watching():
+        fleet, membership = make_fleet(model, registry, version(), paused)
         fleet.install_signals(os._exit)
         await fleet.run(membership)
