@@ -37,16 +37,19 @@ class KafkaMembership:
         assigned: Called with the partitions that are ours from now on; it must not wait.
         revoked: Awaited with the partitions that are ours no more.
         on_strangers: Told now and then who else is in the group, in words; None where nobody is.
+        on_partitions: Told now and then how many partitions the topic has; shards beyond them wait until it grows.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 -- what it is told, and whom it tells
         self,
         settings: KafkaSettings,
         shards: int,
         assigned: Assigned,
         revoked: Revoked,
         on_strangers: Callable[[str | None], None] = lambda _text: None,
+        on_partitions: Callable[[int], None] = lambda _count: None,
     ) -> None:
+        self._on_partitions = on_partitions
         self._on_strangers = on_strangers
         self._settings = settings
         self._shards = shards
@@ -58,7 +61,7 @@ class KafkaMembership:
         """Be a member until cancelled; tell `on_trouble` of trouble with the brokers, and join again.
 
         Raises:
-            RefusedError: The brokers do not let us, or the topic's number of partitions has changed.
+            RefusedError: The brokers do not let us, or the topic has more partitions than there are shards.
         """
 
         async def join() -> None:
@@ -133,8 +136,10 @@ class KafkaMembership:
 
     def _check_partitions(self, consumer: AIOKafkaConsumer) -> None:
         partitions = self._partitions(consumer)
-        if partitions not in {0, self._shards}:
+        if partitions > self._shards:
             raise RefusedError(other_partitions(self._settings, partitions, self._shards))
+        if partitions:
+            self._on_partitions(partitions)
 
 
 class _Listener(ConsumerRebalanceListener):

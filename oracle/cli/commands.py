@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "pause": "Have a model wait: what was taken is answered, nothing more is fetched, until `perpetua resume`.",
     "resume": "Have a model that was paused (`perpetua pause`) go on where it waits.",
     "topics": "Check a model's Kafka topics, or create the missing ones. Exits 1 if something would stop `serve`.",
+    "reshard": "Give a model's Kafka topics more partitions, up to the shards that its state was made with.",
     "offsets": "Show, repair or move a model's position on Kafka: the group's offsets and Perpetua's own marks.",
     "budget": "Add up what a row of each data set pays for all models trained on it. Exits 1 if a declared "
     "budget is exceeded.",

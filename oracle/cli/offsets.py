@@ -12,6 +12,7 @@ from connectors.kafka.marks import Claim
 from connectors.kafka.offset_metadata import OffsetMetadata
 from connectors.kafka.restore import OffsetReport, report_offsets
 from connectors.kafka.restore import restore as commit
+from connectors.kafka.topics import count_partitions
 from connectors.kafka.traffic import first_and_last
 from oracle import durable
 from oracle.cli.kafka import open_kafka
@@ -165,7 +166,11 @@ def _arrived(arrival: Arrival) -> str:
 
 
 def _partitions(model: KafkaModel, partition: int | None) -> list[int]:
-    return list(range(model.shards)) if partition is None else [partition]
+    """Return the partitions to look at; shards beyond those of the topic have no place yet."""
+    there = min(asyncio.run(count_partitions(model.settings)), model.shards)
+    if partition is not None and partition >= there:
+        raise InputError("--partition", partition, f"must be below {there}, the partitions of {model.settings.topic}")
+    return list(range(there)) if partition is None else [partition]
 
 
 async def _told(model: KafkaModel, partition: int) -> dict[str, Any]:

@@ -15,14 +15,14 @@ from connectors.kafka.topics import DEFAULT_MESSAGE_BYTES, check, describe
 from connectors.retry import Backoff, retry
 from oracle.accounting.ledger import LedgerEvent
 from oracle.config.daemon import Config
-from oracle.errors import BusError, InputError, MisplacedError, StateError
+from oracle.errors import BusError, InputError, MisplacedError, RefusedError, StateError
 from oracle.hosting.daemons import daemon_settings
 from oracle.hosting.kafka_settings import kafka_settings, largest_reply
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
 from oracle.runtime.daemon import Daemon
 from oracle.runtime.fleet import Fleet, Membership
-from oracle.state.folder import read_plan
+from oracle.state.folder import peek_folder, read_plan
 from oracle.state.keys import mark_key, read_key_file
 from oracle.state.shards import refuse_copies, shard_count, shard_folder
 from oracle.state.waiting import DeferredStore
@@ -64,7 +64,7 @@ def open_model(config: Config) -> KafkaModel:
         raise StateError(f"{folder}: it holds no plan; make a state with `perpetua init`")
     plan = decode_plan(data)
     master_key = read_key_file(config.state.key_path)
-    settings = replace(kafka_settings(config, plan.name), secret=mark_key(master_key, plan.digest))
+    settings = replace(kafka_settings(config, plan.name), secret=mark_key(master_key, plan.digest), shards=shards)
     for name in ("first_offset", "stop_at"):
         table = getattr(settings, name)
         for partition in table if isinstance(table, dict) else ():
@@ -85,6 +85,8 @@ async def check_topics(model: KafkaModel, *, tolerant: bool = False) -> KafkaMod
     """
     facts = await describe(model.settings, tolerant=tolerant)
     queries = facts.get(model.settings.topic)
+    if queries is not None:
+        _refuse_fewer(model, queries.partitions)
     settings = check(
         model.settings,
         facts,
@@ -93,6 +95,17 @@ async def check_topics(model: KafkaModel, *, tolerant: bool = False) -> KafkaMod
         tolerant=tolerant,
     )
     return replace(model, settings=settings)
+
+
+def _refuse_fewer(model: KafkaModel, partitions: int) -> None:
+    """Refuse a topic that has no partition for a shard that has answered: it is another one than that was answered."""
+    for shard in range(partitions, model.shards):
+        header = peek_folder(shard_folder(model.config.state.folder, shard))
+        if header is not None and (header.position or header.round):
+            raise RefusedError(
+                f"topic {model.settings.topic}: has no partition {shard}, and shard {shard} of the state has answered "
+                "queries from it; serve the topic that it has answered, or one with as many partitions"
+            )
 
 
 def make_fleet(
@@ -134,8 +147,10 @@ class _CheckedMembership:
         """See `Membership.run`."""
         self.model = await retry(self._checked, BusError, backoff=Backoff(0.5), on_failure=on_trouble)
         settings, shards = self.model.settings, self.model.shards
-        fleet, told = self._fleet, self._registry.strangers
-        await KafkaMembership(settings, shards, fleet.assigned, fleet.revoked, told).run(on_trouble)
+        fleet, told = self._fleet, self._registry
+        await KafkaMembership(settings, shards, fleet.assigned, fleet.revoked, told.strangers, told.partitions).run(
+            on_trouble
+        )
 
     async def _checked(self) -> KafkaModel:
         model = await check_topics(self.model, tolerant=True)

@@ -25,6 +25,7 @@ from connectors.kafka.moving import Spot, cluster_of, find_spot, trail_before
 from connectors.kafka.offset_metadata import OffsetMetadata
 from connectors.kafka.restore import OffsetReport, report_offsets
 from connectors.kafka.sink import KafkaSink
+from connectors.kafka.topics import count_partitions
 from oracle.errors import InputError, RefusedError, RetiredError, StateError
 from oracle.hosting.kafka import KafkaModel, check_topics
 from oracle.runtime.marks import CommitMark
@@ -52,17 +53,20 @@ def export_offsets(model: KafkaModel) -> Export:
 
 
 async def _export(model: KafkaModel) -> Export:
+    model = await check_topics(model, tolerant=True)
     await _refuse_company(model)
     settings = model.settings
     snapshots = [_newest(model, folder) for folder in shard_folders(model.config.state.folder)]
-    reports = [await report_offsets(settings, shard) for shard in range(model.shards)]
-    for snapshot, report in zip(snapshots, reports, strict=True):
+    served = await count_partitions(settings)
+    reports = [await report_offsets(settings, shard) for shard in range(min(served, model.shards))]
+    for snapshot, report in zip(snapshots, reports, strict=False):  # `check_topics` has looked at the others
         if report.counts is None and report.problem is not None:
             raise StateError(report.problem)
         _check_standing(snapshot, _committed(report.counts))
     begun = filter(None, (_left(report.counts) for report in reports))
     move = next(begun, secrets.token_hex(_NAME_BYTES))
-    shards = [await _leave(model, shard, snapshot, move) for shard, snapshot in enumerate(snapshots)]
+    shards = [await _leave(model, shard, snapshots[shard], move) for shard in range(len(reports))]
+    shards += [_exported(snapshot, _check_standing(snapshot, None), ()) for snapshot in snapshots[len(reports) :]]
     export = Export(
         move=move,
         model=model.plan.name,
@@ -82,7 +86,10 @@ async def _leave(model: KafkaModel, shard: int, snapshot: Snapshot, move: str) -
         await sink.commit(Commit(Replies(), [], snapshot.position, mark.pack_left(bytes.fromhex(move))))
     finally:
         await sink.close()
-    trail = await trail_before(model.settings, shard, snapshot.position)
+    return _exported(snapshot, mark, await trail_before(model.settings, shard, snapshot.position))
+
+
+def _exported(snapshot: Snapshot, mark: CommitMark, trail: Sequence[str]) -> ExportedShard:
     return ExportedShard(position=snapshot.position, round=snapshot.round, mark=mark.pack().hex(), trail=tuple(trail))
 
 
@@ -154,9 +161,10 @@ async def _import(
 ) -> Sequence[Arrival]:
     model = await check_topics(model, tolerant=True)
     await _refuse_company(model)
-    cluster = await cluster_of(model.settings)
-    steps = [
-        await _prepare(model, export, cluster, shard, places.get(shard), folder) for shard, folder in enumerate(folders)
+    cluster, served = await cluster_of(model.settings), await count_partitions(model.settings)
+    steps = [  # a shard that has answered has a partition, or the topic is refused
+        await _prepare(model, export, cluster, shard, places.get(shard), folder)
+        for shard, folder in enumerate(folders[:served])
     ]
     for step in steps:
         record_move(step.folder, step.arrival.move)

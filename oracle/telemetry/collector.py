@@ -189,7 +189,7 @@ class RecordCollector(Collector):
                 telemetry.joined,
             ),
             ("perpetua_group_strangers", "Whether somebody else is in the consumer group", telemetry.strangers),
-            ("perpetua_shards_planned", "Shards that the state has, whoever serves them", telemetry.planned),
+            ("perpetua_shards_planned", "Shards that have a partition, whoever serves them", telemetry.planned),
         ):
             gauge = GaugeMetricFamily(name, text, labels=("model",))
             gauge.add_metric((telemetry.plan.name,), value)
