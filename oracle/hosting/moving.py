@@ -18,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
+
 from connectors.base import Commit, Committed, Replies
 from connectors.kafka.group import listed, members
 from connectors.kafka.marks import Claim
@@ -190,14 +192,6 @@ async def _prepare(  # noqa: PLR0913, PLR0917 -- its parts
     known, settings = export.shards[shard], model.settings
     mark = CommitMark.unpack(bytes.fromhex(known.mark))
     report = await report_offsets(settings, shard)
-    moves = read_moves(folder)
-    back = _left(report.counts) == export.move
-    fresh = not (known.round or known.position)
-    if back:
-        at = known.position
-    at = next((move.position for move in moves if move.move == export.move), at)  # an import that was cut off
-    spot = Spot(0, -1, 0) if fresh else await find_spot(settings, shard, known.trail, at)
-    _check_snapshot(_newest(model, folder), known, mark, spot.position)
     move = Move(
         move=export.move,
         cluster=cluster,
@@ -205,9 +199,20 @@ async def _prepare(  # noqa: PLR0913, PLR0917 -- its parts
         group=settings.group,
         round=known.round,
         left=known.position,
-        position=spot.position,
+        position=known.position,
     )
-    check_move(folder, move)
+    moves = read_moves(folder)
+    back = _left(report.counts) == export.move
+    fresh = not (known.round or known.position)
+    if back:
+        at = known.position
+    begun = next((one for one in moves if one.move == export.move), None)
+    if begun is not None:  # an import that was cut off
+        check_move(folder, msgspec.structs.replace(move, position=begun.position))
+        at = begun.position
+    spot = Spot(0, -1, 0) if fresh else await find_spot(settings, shard, known.trail, at)
+    move = msgspec.structs.replace(move, position=spot.position)
+    _check_snapshot(_newest(model, folder), known, mark, spot.position)
     claim = None
     if back and report.counts is not None:
         left = OffsetMetadata.unpack(report.counts.text)

@@ -69,9 +69,10 @@ def test_commands_know_of_shards_that_wait(reserved):
     model, config = reserved, reserved.config()
     model.ask(bodies(10))
     serve_here(config, lambda _log: model.count() >= 10)
-    checked = perpetua("check", config)
-    assert checked.returncode == 0, checked.stdout
-    assert b"2 of 3 shards wait for a partition of the query topic" in checked.stdout
+    checked = perpetua("check", config).stdout
+    assert b"ok     topics exist and fit the plan" in checked
+    assert b"ok     2 of 3 shards wait for a partition of the query topic" in checked
+    assert b"shard 1" not in checked
     assert b"2 of 3 shards wait for a partition: `perpetua reshard`" in perpetua("topics", config).stdout
     shown = perpetua("offsets", "show", config)
     assert (shown.returncode, shown.stdout.count(b"nothing is wrong")) == (0, 1)
@@ -88,7 +89,7 @@ def test_commands_know_of_shards_that_wait(reserved):
 def test_a_topic_that_lacks_a_shard_that_has_answered_is_refused(reserved):
     """It is another topic than the one that was answered, though all of its partitions could be served."""
     model = reserved
-    model.broker.add_partitions(model.queries, 2)
+    assert perpetua("reshard", model.config(), "--partitions", "2").returncode == 0
     model.ask(bodies(10), partition=1)
     serve_here(model.config(), lambda _log: model.count() >= 10)
     smaller = KafkaModelUnderTest(model.broker, f"{model.name}-smaller", model.folder)
