@@ -2,10 +2,12 @@
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
-from connectors.kafka.committed_offset import partition_name
+from connectors.base import Committed
+from connectors.kafka.committed_offset import committed_offset, partition_name
 from connectors.kafka.marks import marks_kept
 from connectors.kafka.membership import KafkaMembership
 from connectors.kafka.settings import KafkaSettings
@@ -14,7 +16,7 @@ from connectors.kafka.source import KafkaSource
 from connectors.kafka.topics import DEFAULT_MESSAGE_BYTES, check, describe
 from connectors.retry import Backoff, retry
 from oracle.accounting.ledger import LedgerEvent
-from oracle.config.daemon import Config
+from oracle.config.daemon import Config, KafkaSourceConfig
 from oracle.errors import BusError, InputError, MisplacedError, RefusedError, StateError
 from oracle.hosting.daemons import daemon_settings
 from oracle.hosting.kafka_settings import kafka_settings, largest_reply
@@ -22,7 +24,9 @@ from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
 from oracle.runtime.daemon import Daemon
 from oracle.runtime.fleet import Fleet, Membership
-from oracle.state.folder import peek_folder, read_plan
+from oracle.runtime.shard import Shard
+from oracle.runtime.standby import Follower, Standby
+from oracle.state.folder import load_newest, peek_folder, read_plan
 from oracle.state.keys import mark_key, read_key_file
 from oracle.state.shards import refuse_copies, shard_count, shard_folder
 from oracle.state.waiting import DeferredStore
@@ -118,7 +122,8 @@ def make_fleet(
     config = model.config
 
     def open_shard(partition: int) -> "_ServedShard":
-        return _ServedShard(membership.model, partition, registry.shard(partition), version, paused)
+        warm = None if membership.standby is None else partial(membership.standby.take, partition)
+        return _ServedShard(membership.model, partition, registry.shard(partition), version, paused, warm)
 
     fleet = Fleet(
         open_shard,
@@ -128,6 +133,8 @@ def make_fleet(
         clock=time.monotonic,
     )
     membership = _CheckedMembership(model, fleet, registry)
+    if isinstance(config.source, KafkaSourceConfig) and config.source.standby:
+        membership.standby = Standby(membership.follower, membership.others, registry.followed)
     return fleet, membership
 
 
@@ -136,10 +143,13 @@ class _CheckedMembership:
 
     Attributes:
         model: From the check on with settings that fit the topics.
+        standby: Follows what other processes serve, if that is wanted.
     """
 
     def __init__(self, model: KafkaModel, fleet: Fleet, registry: Registry) -> None:
         self.model = model
+        self.standby: Standby | None = None
+        self._partitions = 0
         self._fleet = fleet
         self._registry = registry
 
@@ -147,10 +157,33 @@ class _CheckedMembership:
         """See `Membership.run`."""
         self.model = await retry(self._checked, BusError, backoff=Backoff(0.5), on_failure=on_trouble)
         settings, shards = self.model.settings, self.model.shards
-        fleet, told = self._fleet, self._registry
-        await KafkaMembership(settings, shards, fleet.assigned, fleet.revoked, told.strangers, told.partitions).run(
-            on_trouble
-        )
+        fleet, strangers = self._fleet, self._registry.strangers
+        membership = KafkaMembership(settings, shards, fleet.assigned, fleet.revoked, strangers, self._grown)
+        async with contextlib.nullcontext() if self.standby is None else self.standby.running():
+            await membership.run(on_trouble)
+
+    def _grown(self, partitions: int) -> None:
+        self._partitions = partitions
+        self._registry.partitions(partitions)
+
+    def others(self) -> frozenset[int]:
+        """Return the partitions that other processes serve, or nobody does."""
+        return frozenset(range(self._partitions)) - self._fleet.held
+
+    def follower(self, partition: int) -> Follower:
+        """Return what follows a partition, from its newest snapshot on."""
+        model = self.model
+        folder = shard_folder(model.config.state.folder, partition)
+
+        async def find() -> tuple[Committed, KafkaSource] | None:
+            found = await committed_offset(model.settings, partition)
+            if found is None:
+                return None
+            source = KafkaSource(model.settings, partition)
+            source.progress.expect(*found)
+            return Committed(found[0], found[1].mark), source
+
+        return Follower(model.plan, partial(load_newest, folder, model.master_key, model.plan.digest), find, partition)
 
     async def _checked(self) -> KafkaModel:
         model = await check_topics(self.model, tolerant=True)
@@ -171,8 +204,14 @@ def misplaced(settings: KafkaSettings, partition: int, error: MisplacedError) ->
 class _ServedShard:
     """One partition's daemon with its store, which is closed when it ends."""
 
-    def __init__(
-        self, model: KafkaModel, partition: int, reporter: Reporter, version: str, paused: Callable[[], bool]
+    def __init__(  # noqa: PLR0913, PLR0917 -- its parts
+        self,
+        model: KafkaModel,
+        partition: int,
+        reporter: Reporter,
+        version: str,
+        paused: Callable[[], bool],
+        warm: Callable[[], Awaitable[Shard | None]] | None,
     ) -> None:
         self._settings, self._partition = model.settings, partition
         source = KafkaSource(model.settings, partition)
@@ -192,6 +231,7 @@ class _ServedShard:
             settings=daemon_settings(model.config),
             announce=announce,
             paused=paused,
+            warm=warm,
         )
 
     @property

@@ -40,6 +40,7 @@ EVENTS: Final = frozenset(
         "shard.assigned",
         "shard.failed",
         "shard.fenced",
+        "shard.followed",
         "shard.revoked",
         "snapshot.written",
         "snapshot.failed",

@@ -108,6 +108,10 @@ class Registry:
             on_timing=self._timed,
         )
 
+    def followed(self, number: int) -> None:
+        """A shard that another process serves was brought to where that has committed, to be taken over soon."""
+        self._log.of(number).info("shard.followed")
+
     def partitions(self, count: int) -> None:
         """So many shards have a partition, whoever serves them; the others wait for one."""
         self._planned = count

@@ -8,7 +8,7 @@ import io
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -197,6 +197,7 @@ def daemon_over(  # noqa: PLR0913 -- each is one thing that tests vary
     restore: Restore = restore_predictor,
     codec: Callable[[Plan], Codec] = codec_of,
     paused: Callable[[], bool] = lambda: False,
+    warm: Callable[[], Awaitable[Shard | None]] | None = None,
 ) -> Daemon:
     """Return a daemon over memory connectors."""
     plan = plan or small_plan()
@@ -213,6 +214,7 @@ def daemon_over(  # noqa: PLR0913 -- each is one thing that tests vary
         restore=restore,
         codec=codec,
         paused=paused,
+        warm=warm,
     )
 
 
