@@ -6,13 +6,14 @@ Its version is pinned; `tests/connectors/kafka/test_internals.py` fails where a 
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from types import FunctionType, MethodType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from aiokafka import AIOKafkaClient, AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.conn import create_conn
 from aiokafka.consumer.fetcher import Fetcher, PartitionRecords
 from aiokafka.errors import ConcurrentTransactions, KafkaError
 from aiokafka.producer.sender import AddPartitionsToTxnHandler, Sender
@@ -29,10 +30,13 @@ __all__ = [
     "is_replaced",
     "membership_of",
     "producer_of",
+    "proves_anew",
     "sends_for_ever",
 ]
 
 Client: TypeAlias = AIOKafkaConsumer | AIOKafkaProducer | AIOKafkaAdminClient
+
+_Client = TypeVar("_Client", bound=Client)
 
 _FENCED_INSTANCE_ID: Final = 82
 
@@ -72,6 +76,21 @@ class BatchConsumer(AIOKafkaConsumer):
 def connections(client: Client) -> AIOKafkaClient:
     """Return what sends requests for a consumer, a producer or an admin client."""
     return client.client if isinstance(client, AIOKafkaProducer) else client._client  # noqa: SLF001
+
+
+def proves_anew(client: _Client, options: Callable[[], Mapping[str, Any]]) -> _Client:
+    """Return a client, not yet started, that makes each connection with what `options` returns then.
+
+    By itself it makes all of them with what it was given when it was made: passwords, certificates.
+    """
+
+    async def connect(host: str, port: int, **how: Any) -> object:  # noqa: ANN401 -- the client's options
+        return await create_conn(host, port, **how | dict(options()))
+
+    below = connections(client)
+    below.bootstrap = MethodType(_rebound(AIOKafkaClient.bootstrap, create_conn=connect), below)  # type: ignore[method-assign]
+    below._get_conn = MethodType(_rebound(AIOKafkaClient._get_conn, create_conn=connect), below)  # type: ignore[method-assign]  # noqa: SLF001
+    return client
 
 
 def producer_of(producer: AIOKafkaProducer) -> tuple[int, int]:

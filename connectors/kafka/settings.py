@@ -4,35 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from connectors.tls import Tls
+from connectors.kafka.security import Security
 
-__all__ = ["KafkaSettings", "Sasl", "Security"]
-
-
-@dataclass(frozen=True, slots=True)
-class Sasl:
-    """Name and password for the brokers.
-
-    Attributes:
-        password: The password; never printed.
-    """
-
-    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
-    username: str
-    password: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Security:
-    """How we talk to the brokers."""
-
-    tls: Tls | None = None
-    sasl: Sasl | None = None
-
-    @property
-    def protocol(self) -> str:
-        """Kafka's own name for it."""
-        return ("SASL_" if self.sasl else "") + ("SSL" if self.tls else "PLAINTEXT")
+__all__ = ["KafkaSettings"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +29,7 @@ class KafkaSettings:
             None for none. It is read and written only where there is a `secret`.
         secret: Seals the marks and the offsets' metadata, so that nobody else's are taken for ours; None to do without.
         instance: A name for this process that outlives it, so that its restart needs no rebalance; None for none.
+        security: How we talk to the brokers; all settings that are made of these share it.
         session_seconds: Silence after which the group takes our partitions away.
         rebalance_seconds: Most time for handing over partitions in a rebalance.
         transaction_seconds: Most time for one commit; the broker aborts it then.
@@ -80,7 +55,7 @@ class KafkaSettings:
     marks: str | None = None
     secret: bytes | None = field(default=None, repr=False)
     instance: str | None = None
-    security: Security = Security()
+    security: Security = field(default_factory=Security)
     session_seconds: float = 10.0
     rebalance_seconds: float = 60.0
     transaction_seconds: float = 30.0

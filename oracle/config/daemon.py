@@ -201,6 +201,10 @@ class Config(BaseSettings):
         return env_settings, init_settings
 
 
+_SECRETS: Final = (("kafka", "sasl", "password"), ("kafka", "sasl", "client_secret"), ("mqtt", "login", "password"))
+"""What no file may hold that is not private."""
+
+
 def load_config(path: Path) -> Config:
     """Read a configuration.
 
@@ -212,11 +216,11 @@ def load_config(path: Path) -> Config:
     if "model" in document and "source" not in document:
         bound = "this is a model file; name the configuration file, which has [state], [source] and [sink]"
         raise InputError("CONFIG.toml", str(path), bound)
-    for bus, table in (("kafka", "sasl"), ("mqtt", "login")):
-        if "password" in _inner(document, bus, table):
-            variable = f"PERPETUA_{bus}__{table}__PASSWORD".upper()
-            bound = f"secrets come from files or the environment: set password_file, or {variable}"
-            raise InputError(f"{bus}.{table}.password", "...", bound)
+    for bus, table, name in _SECRETS:
+        if name in _inner(document, bus, table):
+            variable = f"PERPETUA_{bus}__{table}__{name}".upper()
+            bound = f"secrets come from files or the environment: set {name}_file, or {variable}"
+            raise InputError(f"{bus}.{table}.{name}", "...", bound)
     return config_of(document)
 
 
