@@ -7,10 +7,9 @@ from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.conn import create_conn
 
 from connectors.kafka.errors import NotLetInError, translated
-from connectors.kafka.internals import BatchConsumer, Client, begins_soon, close, connections, proves_anew
+from connectors.kafka.internals import BatchConsumer, Client, begins_soon, close, connect, connections, proves_anew
 from connectors.kafka.record_batches import RecordBatch
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import BusError, FencedError, RefusedError
@@ -188,7 +187,7 @@ async def _try(server: str, how: Mapping[str, Any]) -> None:
     host, _, port = server.rpartition(":")
     try:
         with translated(server):
-            connection = await create_conn(host.strip("[]"), int(port), **how)
+            connection = await connect(host.strip("[]"), int(port), **how)
     except ValueError as exc:
         raise BusError(f"{server}: its certificate does not match") from exc
     connection.close()
