@@ -152,8 +152,8 @@ async def start(client: Client, settings: KafkaSettings, what: str) -> None:
 
 def _may_pass(settings: KafkaSettings, error: RefusedError) -> RefusedError | BusError:
     """Return a refusal as trouble that may pass, where we were let in before, and what we prove it by may change."""
-    if isinstance(error, NotLetInError) and settings.security.may_pass:
-        return BusError(f"{error}; the files of kafka.tls and kafka.sasl are read again for each try")
+    if isinstance(error, NotLetInError) and settings.security.may_pass(error.table):
+        return BusError(f"{error}; the files of {error.table} are read again for each try")
     return error
 
 

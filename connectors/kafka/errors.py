@@ -17,7 +17,15 @@ __all__ = ["NotLetInError", "UnprovenError", "translated"]
 
 
 class NotLetInError(RefusedError):
-    """The brokers do not believe that we are who we say, or we do not believe them."""
+    """The brokers do not believe that we are who we say, or we do not believe them.
+
+    Attributes:
+        table: Whose settings that is about: "kafka.tls" or "kafka.sasl".
+    """
+
+    def __init__(self, message: str, table: str = "kafka.sasl") -> None:
+        super().__init__(message)
+        self.table = table
 
 
 class UnprovenError(errors.KafkaError):
@@ -115,7 +123,7 @@ def _clear(what: str, error: Exception) -> RefusedError | BusError:
         return _refused(what, error.__cause__)
     reason = _tls_refusal(error) or _tls_refusal(error.__cause__)
     if reason is not None:
-        return NotLetInError(f"{what}: kafka.tls: {reason}")
+        return NotLetInError(f"{what}: kafka.tls: {reason}", "kafka.tls")
     return BusError(f"{what}: {_name(error)}")
 
 

@@ -89,10 +89,10 @@ class Security:
         """Kafka's own name for it."""
         return ("SASL_" if self.sasl else "") + ("SSL" if self.tls else "PLAINTEXT")
 
-    @property
-    def may_pass(self) -> bool:
-        """Whether a refusal may pass without another configuration: we were in, and files of ours may be exchanged."""
-        return self.entered and bool((self.tls and self.tls.files) or (self.sasl and self.sasl.files))
+    def may_pass(self, table: str) -> bool:
+        """Return whether a refusal may pass without another configuration: we were in, and files may be exchanged."""
+        given = self.tls if table == "kafka.tls" else self.sasl
+        return self.entered and given is not None and bool(given.files)
 
     def options(self) -> dict[str, Any]:
         """Return what a connection is to be made with now, as the client takes it.
