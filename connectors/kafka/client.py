@@ -87,6 +87,7 @@ def make_producer(settings: KafkaSettings, partition: int) -> AIOKafkaProducer:
         transaction_timeout_ms=_milliseconds(settings.transaction_seconds),
         enable_idempotence=True,
         max_batch_size=settings.batch_bytes,
+        compression_type=_compression(settings),
         max_request_size=1 << 30,  # the topic's own limit is what counts
         retry_backoff_ms=_RETRY_MS,
     )
@@ -95,7 +96,12 @@ def make_producer(settings: KafkaSettings, partition: int) -> AIOKafkaProducer:
 
 def make_sender(settings: KafkaSettings) -> AIOKafkaProducer:
     """Return a producer without transactions, as an asker has one."""
-    producer = AIOKafkaProducer(**_common(settings), enable_idempotence=True, max_batch_size=settings.batch_bytes)
+    producer = AIOKafkaProducer(
+        **_common(settings),
+        enable_idempotence=True,
+        max_batch_size=settings.batch_bytes,
+        compression_type=_compression(settings),
+    )
     return _proves_anew(producer, settings)
 
 
@@ -223,6 +229,10 @@ def _common(settings: KafkaSettings, request_seconds: float | None = None) -> di
         "client_id": CLIENT_ID,
         "request_timeout_ms": _milliseconds(request_seconds or settings.request_seconds),
     }
+
+
+def _compression(settings: KafkaSettings) -> str | None:
+    return None if settings.compression == "none" else settings.compression
 
 
 def _proves_anew(client: _Client, settings: KafkaSettings) -> _Client:

@@ -13,7 +13,7 @@ from aiokafka import errors
 from connectors.kafka.record_batches import UnpackedBatchError
 from oracle.errors import BusError, FencedError, RefusedError, SourceError, StorageError
 
-__all__ = ["NotLetInError", "UnprovenError", "translated"]
+__all__ = ["NotLetInError", "TooLargeError", "UnprovenError", "translated"]
 
 
 class NotLetInError(RefusedError):
@@ -26,6 +26,10 @@ class NotLetInError(RefusedError):
     def __init__(self, message: str, table: str = "kafka.sasl") -> None:
         super().__init__(message)
         self.table = table
+
+
+class TooLargeError(StorageError):
+    """A topic takes less than it did when we last asked."""
 
 
 class UnprovenError(errors.KafkaError):
@@ -81,7 +85,7 @@ def translated(what: str) -> Iterator[None]:
         RefusedError: The brokers do not let us; nothing but another configuration helps.
         NotLetInError: They do not let us in at all.
         SourceError: The records are gone, or cannot be unpacked.
-        StorageError: A message is larger than its topic takes.
+        TooLargeError: A message is larger than its topic takes.
         BusError: Anything else; it may pass.
     """
     try:
@@ -93,7 +97,7 @@ def translated(what: str) -> Iterator[None]:
     except errors.OffsetOutOfRangeError as exc:
         raise SourceError(f"{what}: the next records were deleted (retention), or the topic was truncated") from exc
     except _TOO_LARGE as exc:
-        raise StorageError(f"{what}: a message is larger than the topic's max.message.bytes; raise it") from exc
+        raise TooLargeError(f"{what}: a message is larger than the topic's max.message.bytes; raise it") from exc
     except UnpackedBatchError as exc:
         raise SourceError(f"{what}: {exc}") from exc
     except TimeoutError as exc:

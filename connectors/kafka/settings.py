@@ -36,8 +36,8 @@ class KafkaSettings:
         request_seconds: Most time for one request.
         metadata_seconds: How soon a changed number of partitions is noticed.
         fetch_bytes: Bytes asked for at once.
-        batch_bytes: Largest batch that is written, but for one of a single record. It must not be above the
-            max.message.bytes of any topic of our own: see `topics.fitted`.
+        batch_bytes: Largest batch that is written; where a topic takes less (max.message.bytes), no larger than that.
+        compression: How batches are compressed; their sizes may then tell what answers say.
         unfit: Reply topics that nothing may be written to as they are, and why.
     """
 
@@ -63,6 +63,7 @@ class KafkaSettings:
     metadata_seconds: float = 30.0
     fetch_bytes: int = 4 << 20
     batch_bytes: int = 768 << 10
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
     unfit: Mapping[str, str] = field(default_factory=dict)
 
     @property

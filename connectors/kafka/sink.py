@@ -17,7 +17,7 @@ from connectors.kafka.committed_offset import CommittedOffset, find_committed, p
 from connectors.kafka.errors import translated
 from connectors.kafka.internals import producer_of
 from connectors.kafka.marks import Claim, mark_record, marks_kept, seal_of
-from connectors.kafka.metadata import look
+from connectors.kafka.metadata import batch_limits, look
 from connectors.kafka.offset_metadata import OffsetMetadata, Seal
 from connectors.kafka.progress import Progress
 from connectors.kafka.reply_topics import ReplyTopics
@@ -90,7 +90,9 @@ class KafkaSink(Sink):
         self._producer: AIOKafkaProducer | None = None
         self._counts: dict[str, int] = {}
         self._reply_topics = ReplyTopics(settings, partition, self._observer.withheld)
-        self._commit_batches = CommitBatches(settings, partition, self._counts, self._reply_topics.batch_bytes)
+        self._commit_batches = CommitBatches(
+            settings, partition, self._counts, self._reply_topics.batch_bytes, self._observer.withheld
+        )
         self._last: Claim | None = None
 
     async def open(self) -> Committed | None:
@@ -137,7 +139,8 @@ class KafkaSink(Sink):
             raise StorageError(f"{self._where}: commit before open")
         check_metadata(commit.metadata)
         replies = named_topics(commit.replies, self._settings)
-        asked = self._progress.queries(commit.position, len(commit.replies)) if replies else []
+        needs_asked = replies or self._commit_batches.too_large(commit.replies)
+        asked = self._progress.queries(commit.position, len(commit.replies)) if needs_asked else []
         claim = Claim(commit.position, self._progress.take(commit.position, commit.metadata).pack())
         while True:
             unavailable = await self._look_at(replies)
@@ -147,7 +150,7 @@ class KafkaSink(Sink):
         self._last = claim
         self._progress.committed()
         self._reply_topics.resume(replies.keys() - unavailable)
-        given_up = sum(count for name, count in replies.items() if name in unavailable)
+        given_up = sum(count for name, count in replies.items() if name in unavailable) + self._commit_batches.given_up
         if given_up:
             self._observer.undelivered(given_up)
 
@@ -176,6 +179,7 @@ class KafkaSink(Sink):
                 if not found.there or not found.leaders:
                     raise BusError(_missing(topic))
                 self._counts[topic] = len(found.leaders)
+            self._reply_topics.batch_bytes.update(await batch_limits(producer.client, settings.own))
         return producer
 
     async def _look_at(self, replies: Collection[str]) -> frozenset[str]:

@@ -9,7 +9,7 @@ from aiokafka.admin import NewTopic
 from connectors.kafka.client import admin
 from connectors.kafka.internals import connections
 from connectors.kafka.marks import MARK_CONFIG
-from connectors.kafka.metadata import configs, look
+from connectors.kafka.metadata import MAX_BYTES, configs, look
 from connectors.kafka.settings import KafkaSettings
 from connectors.retry import Backoff, retry
 from oracle.errors import BusError, RefusedError
@@ -20,8 +20,8 @@ __all__ = [
     "check",
     "describe",
     "describe_made",
-    "fitted",
     "make_missing",
+    "notes",
     "other_partitions",
     "problems",
 ]
@@ -29,12 +29,15 @@ __all__ = [
 DEFAULT_MESSAGE_BYTES = 1_048_588
 """What a topic takes if it does not say otherwise: Kafka's own default of max.message.bytes."""
 
-_MAX_BYTES = "max.message.bytes"
 _POLICY = "cleanup.policy"
 _COMPRESSION = "compression.type"
 _UNCOMPRESSED = "uncompressed"
 _NOTE_BYTES = 2048
 _EVENT_BYTES = 4096
+_MARK_BYTES = 1536
+_REPLY_BYTES = 1024
+"""Of the smallest replies."""
+
 _COMPACT = "compact"
 _REPORT_SECONDS = 0.1
 
@@ -49,7 +52,7 @@ class TopicFacts:
     @property
     def message_bytes(self) -> int:
         """Largest batch that it takes, and so the largest record."""
-        return int(self.configs.get(_MAX_BYTES, str(DEFAULT_MESSAGE_BYTES)))
+        return int(self.configs.get(MAX_BYTES, str(DEFAULT_MESSAGE_BYTES)))
 
 
 async def describe(settings: KafkaSettings, *, tolerant: bool = False) -> dict[str, TopicFacts]:
@@ -106,8 +109,8 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: int, largest_reply: int) -> list[str]:
-    """Return what would stop the daemon, or let somebody else stop it, and what to do; `largest_reply` is in bytes."""
+def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: int) -> list[str]:
+    """Return what would stop the daemon, or let somebody else stop it, and what to do."""
     found = [
         f"topic {name}: does not exist; create it with `perpetua topics --create` or by hand"
         for name in (settings.topic, *settings.written)
@@ -117,7 +120,7 @@ def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: i
     def need_bytes(name: str | None, least: int, why: str) -> None:
         topic = facts.get(name or "")
         if topic is not None and topic.message_bytes < least:
-            found.append(f"topic {name}: {_MAX_BYTES} = {topic.message_bytes}: must be at least {least}, {why}")
+            found.append(f"topic {name}: {MAX_BYTES} = {topic.message_bytes}: must be at least {least}, {why}")
 
     def need_compaction(name: str | None, why: str) -> None:
         topic = facts.get(name or "")
@@ -134,23 +137,19 @@ def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: i
         )
     answers = (settings.answers, *sorted(settings.reply_topics))
     for name in answers:
-        need_bytes(
-            name,
-            largest_reply,
-            "the size of the largest possible reply; one such query would stop the shard. Raise it, or lower the "
-            f"plan's limits.rows, or {_MAX_BYTES} of {settings.topic}",
-        )
-    found += [
-        f"topic {name}: {_COMPRESSION} = {kind}: must be producer or {_UNCOMPRESSED}: the size of compressed answers "
-        "would reveal what they say to anyone who sees only sizes"
-        for name, kind in _compressed(answers, facts).items()
-    ]
-    if queries is not None:
-        why = "for notes on the largest query; raise it, or leave out sink.dead_letter_bodies"
-        need_bytes(settings.dead_letter, _largest_note(settings, queries), why)
+        need_bytes(name, _REPLY_BYTES, "for any reply; raise it")
+    if settings.compression == "none":
+        found += [
+            f"topic {name}: {_COMPRESSION} = {kind}: must be producer or {_UNCOMPRESSED}: the size of compressed "
+            "answers would reveal what they say to anyone who sees only sizes; where the topic cannot be changed, "
+            "kafka.compression accepts that"
+            for name, kind in _compressed(answers, facts).items()
+        ]
+    need_bytes(settings.dead_letter, _NOTE_BYTES, "for notes on queries; raise it")
     need_compaction(settings.ledger, "no event is ever deleted")
     need_bytes(settings.ledger, _EVENT_BYTES, "for ledger events; raise it")
     need_compaction(settings.marks, "our newest mark is never deleted")
+    need_bytes(settings.marks, _MARK_BYTES + 3 * len(settings.group + settings.topic), "for our marks; raise it")
     marks = facts.get(settings.marks or "")
     if marks is not None and marks.partitions < shards:
         found.append(
@@ -166,13 +165,21 @@ def _compressed(names: Iterable[str], facts: Mapping[str, TopicFacts]) -> dict[s
     return {name: kind for name, kind in found.items() if kind not in {"producer", _UNCOMPRESSED}}
 
 
-def fitted(settings: KafkaSettings, facts: Mapping[str, TopicFacts]) -> KafkaSettings:
-    """Return settings whose batches every topic that may be written to takes.
-
-    Single records above that are let be: `problems` has seen to it that our own topics take them.
-    """
-    limits = [facts[name].message_bytes for name in settings.own if name in facts]
-    return replace(settings, batch_bytes=min((settings.batch_bytes, *limits)))
+def notes(settings: KafkaSettings, facts: Mapping[str, TopicFacts], largest_reply: int) -> list[str]:
+    """Return what is served as it is, though it costs some askers something; `largest_reply` is in bytes."""
+    found = [
+        f"topic {name}: {MAX_BYTES} = {facts[name].message_bytes}: a reply may have up to {largest_reply} bytes; those "
+        "that are larger are given up, each by itself"
+        for name in (settings.answers, *sorted(settings.reply_topics))
+        if name in facts and facts[name].message_bytes < largest_reply
+    ]
+    queries, letters = facts.get(settings.topic), facts.get(settings.dead_letter or "")
+    if queries is not None and letters is not None and letters.message_bytes < _largest_note(settings, queries):
+        found.append(
+            f"topic {settings.dead_letter}: {MAX_BYTES} = {letters.message_bytes}: notes on larger queries do not hold "
+            "the query"
+        )
+    return found
 
 
 def _largest_note(settings: KafkaSettings, queries: TopicFacts) -> int:
@@ -191,7 +198,7 @@ async def make_missing(
         RefusedError: The brokers refuse one.
         BusError: The brokers do not answer.
     """
-    sizes = {_MAX_BYTES: str(max(largest_reply, DEFAULT_MESSAGE_BYTES))}
+    sizes = {MAX_BYTES: str(max(largest_reply, DEFAULT_MESSAGE_BYTES))}
     # The broker's own times: records whose askers claim an old one would be deleted before the others.
     queries = {_COMPRESSION: _UNCOMPRESSED, "retention.ms": "-1", "message.timestamp.type": "LogAppendTime"}
     set_to: dict[str, Mapping[str, str]] = {settings.topic: queries}
@@ -200,7 +207,7 @@ async def make_missing(
         set_to[settings.ledger] = {_POLICY: _COMPACT}
     if settings.dead_letter:
         note = _largest_note(settings, facts.get(settings.topic, TopicFacts(shards)))
-        set_to[settings.dead_letter] = {_MAX_BYTES: str(max(note, DEFAULT_MESSAGE_BYTES))}
+        set_to[settings.dead_letter] = {MAX_BYTES: str(max(note, DEFAULT_MESSAGE_BYTES))}
     wanted = (settings.topic, *settings.written)
     if settings.marks is not None:
         wanted += (settings.marks,)
@@ -225,9 +232,9 @@ async def make_missing(
 
 
 def check(
-    settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: int, largest_reply: int, *, tolerant: bool = False
+    settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: int, *, tolerant: bool = False
 ) -> KafkaSettings:
-    """Refuse topics with a problem; return the settings to serve them with, see `fitted`.
+    """Refuse topics with a problem; return the settings to serve them with.
 
     `tolerant` lets reply topics be as they are: they cost those who name them their answers.
 
@@ -236,11 +243,13 @@ def check(
         BusError: There is no query topic (yet).
     """
     found = problems(
-        replace(settings, reply_topics=frozenset()) if tolerant else settings, facts, shards, largest_reply
+        replace(settings, reply_topics=frozenset()) if tolerant else settings, facts, shards
     )
     if settings.topic not in facts:
         raise BusError(found[0])
     if found:
         raise RefusedError(found[0])
+    if settings.compression != "none":
+        return settings
     unfit = {name: f"{_COMPRESSION} = {kind}" for name, kind in _compressed(settings.reply_topics, facts).items()}
-    return replace(fitted(settings, facts), unfit=unfit)
+    return replace(settings, unfit=unfit)

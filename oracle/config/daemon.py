@@ -283,7 +283,9 @@ _WHOLE: Final = {
 }
 """What an error of several tables together is about."""
 
-_SHOWN: Final = frozenset({"mechanism", "request_seconds", "check_hostname", "keepalive_seconds", "session_seconds"})
+_SHOWN: Final = frozenset(
+    {"mechanism", "compression", "request_seconds", "check_hostname", "keepalive_seconds", "session_seconds"}
+)
 """Settings of a broker whose values are shown in errors; in the others somebody may have written a password."""
 
 

@@ -175,12 +175,15 @@ class KafkaConfig(ConfigTable):
         servers: Brokers to connect to first.
         tls: TLS, if the brokers speak it.
         sasl: Name and password, or a token, if they ask for one.
+        compression: How what is written is compressed. Sizes of compressed answers tell what they say to anyone who
+            sees only sizes, so it is "none" unless you accept that.
         request_seconds: Longest time for one request.
     """
 
     servers: Servers
     tls: TlsConfig | None = None
     sasl: SaslConfig | None = None
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
     request_seconds: Annotated[float, Field(ge=1, le=300)] = 15.0
 
 

@@ -6,18 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from connectors.kafka.committed_offset import partition_name
+from connectors.kafka.errors import TooLargeError
 from connectors.kafka.marks import marks_kept
 from connectors.kafka.membership import KafkaMembership
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.source import KafkaSource
-from connectors.kafka.topics import DEFAULT_MESSAGE_BYTES, check, describe
+from connectors.kafka.topics import check, describe
 from connectors.retry import Backoff, retry
 from oracle.accounting.ledger import LedgerEvent
 from oracle.config.daemon import Config
 from oracle.errors import BusError, InputError, MisplacedError, StateError
 from oracle.hosting.daemons import daemon_settings
-from oracle.hosting.kafka_settings import kafka_settings, largest_reply
+from oracle.hosting.kafka_settings import kafka_settings
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
 from oracle.runtime.daemon import Daemon
@@ -84,14 +85,7 @@ async def check_topics(model: KafkaModel, *, tolerant: bool = False) -> KafkaMod
         BusError: The brokers do not answer.
     """
     facts = await describe(model.settings, tolerant=tolerant)
-    queries = facts.get(model.settings.topic)
-    settings = check(
-        model.settings,
-        facts,
-        model.shards,
-        largest_reply(model.plan, queries.message_bytes if queries else DEFAULT_MESSAGE_BYTES),
-        tolerant=tolerant,
-    )
+    settings = check(model.settings, facts, model.shards, tolerant=tolerant)
     return replace(model, settings=settings)
 
 
@@ -183,5 +177,7 @@ class _ServedShard:
             return await self._daemon.run()
         except MisplacedError as exc:
             raise misplaced(self._settings, self._partition, exc) from exc
+        except TooLargeError as exc:  # opened anew, the sink asks what the topics take now
+            raise BusError(str(exc)) from exc
         finally:
             self._store.close()

@@ -67,6 +67,7 @@ def kafka_settings(config: Config, model: str) -> KafkaSettings:
         rebalance_seconds=config.service.drain_seconds + 30.0,
         transaction_seconds=sink.transaction_seconds,
         request_seconds=kafka.request_seconds,
+        compression=kafka.compression,
     )
 
 
