@@ -25,6 +25,7 @@ class KafkaSettings:
             that are not named). Of every state, unanswered queries before it may be missing. "latest" is where the log
             ends when the state is first opened; it is committed with the first commit, and stays.
         stop_at: The first offset that is not answered any more, on every partition or by partition; None for no end.
+        compressed: Whether the query topic may hold compressed batches, of which a small one can unpack to a large one.
         marks: Topic of our own marks beside the group's offsets (compacted, a partition for each of the query topic's);
             None for none. It is read and written only where there is a `secret`.
         secret: Seals the marks and the offsets' metadata, so that nobody else's are taken for ours; None to do without.
@@ -52,6 +53,7 @@ class KafkaSettings:
     dead_letter_bodies: bool = False
     first_offset: int | Literal["latest"] | Mapping[int, int] = 0
     stop_at: int | Mapping[int, int] | None = None
+    compressed: bool = False
     marks: str | None = None
     secret: bytes | None = field(default=None, repr=False)
     instance: str | None = None

@@ -73,6 +73,8 @@ class KafkaSourceConfig(ConfigTable):
             log's end at the state's first start, which is committed before anything is answered and stays.
         stop_at: The first offset that this model leaves to another one, for all partitions or by partition; it answers
             up to there, and `serve` ends once all its partitions have come there. By default it answers for ever.
+        compressed: Whether the topic may store compressed records, where its `compression.type` cannot be changed. Who
+            may ask can then stop a shard, or fill its memory, by a small message that unpacks to a large one.
         instance: A name for this process that outlives it: its restart then needs no rebalance.
         session_seconds: Silence after which the group gives our partitions to others.
     """
@@ -88,6 +90,7 @@ class KafkaSourceConfig(ConfigTable):
     stop_at: Annotated[
         int | dict[int, int] | None, PlainValidator(by_partition), Field(json_schema_extra={"bound": OFFSETS})
     ] = None
+    compressed: bool = False
     instance: Topic | None = None
     session_seconds: Annotated[float, Field(ge=0.5, le=1800)] = 10.0
 

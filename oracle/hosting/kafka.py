@@ -12,13 +12,13 @@ from connectors.kafka.membership import KafkaMembership
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.source import KafkaSource
-from connectors.kafka.topics import check, describe
+from connectors.kafka.topics import TopicFacts, check, describe, notes
 from connectors.retry import Backoff, retry
 from oracle.accounting.ledger import LedgerEvent
 from oracle.config.daemon import Config
 from oracle.errors import BusError, InputError, MisplacedError, StateError
 from oracle.hosting.daemons import daemon_settings
-from oracle.hosting.kafka_settings import kafka_settings
+from oracle.hosting.kafka_settings import kafka_settings, largest_reply
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
 from oracle.runtime.daemon import Daemon
@@ -32,7 +32,7 @@ from oracle.telemetry.records import ShardTelemetry
 from oracle.telemetry.registry import Registry
 from oracle.telemetry.reporter import Reporter
 
-__all__ = ["KafkaModel", "check_topics", "make_fleet", "misplaced", "open_model"]
+__all__ = ["KafkaModel", "check_topics", "make_fleet", "misplaced", "open_model", "topic_notes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,17 @@ async def check_topics(model: KafkaModel, *, tolerant: bool = False) -> KafkaMod
     facts = await describe(model.settings, tolerant=tolerant)
     settings = check(model.settings, facts, model.shards, tolerant=tolerant)
     return replace(model, settings=settings)
+
+
+async def topic_notes(model: KafkaModel) -> list[str]:
+    """Return what topics cost some askers, though they are served as they are.
+
+    Raises:
+        BusError: The brokers do not answer.
+    """
+    facts = await describe(model.settings, tolerant=True)
+    queries = facts.get(model.settings.topic, TopicFacts(model.shards))
+    return notes(model.settings, facts, largest_reply(model.plan, queries.message_bytes))
 
 
 def make_fleet(model: KafkaModel, registry: Registry, version: str) -> tuple[Fleet, Membership]:

@@ -60,6 +60,7 @@ def kafka_settings(config: Config, model: str) -> KafkaSettings:
         dead_letter_bodies=sink.dead_letter_bodies,
         first_offset=source.first_offset,
         stop_at=source.stop_at,
+        compressed=source.compressed,
         marks=sink.marks or f"{group}.marks",
         instance=source.instance,
         security=Security(tls_of(kafka.tls, "kafka.tls"), sasl_of(kafka.sasl)),
