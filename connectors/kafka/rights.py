@@ -100,7 +100,8 @@ async def _commit_as_nobody(client: AIOKafkaClient, name: str, group: str) -> ty
 
 def grant(settings: KafkaSettings, operation: str, kind: str, name: str, more: str = "") -> str:
     """Return a right in words, with the command that grants it."""
-    who = f"User:{settings.security.sasl.username if settings.security.sasl else 'NAME'}"
+    sasl = settings.security.sasl
+    who = f"User:{(sasl.username if sasl else None) or 'NAME'}"
     command = [
         *("kafka-acls", "--bootstrap-server", settings.servers[0], "--add", "--allow-principal", who),
         *("--operation", operation, f"--{kind.replace(' ', '-')}", name),
