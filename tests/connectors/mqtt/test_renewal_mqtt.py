@@ -33,9 +33,11 @@ def test_all_of_tls_is_exchanged_and_nothing_is_lost(tmp_path):
         """Ask by what the files hold now, and return the answer."""
         password = (tmp_path / "key.password").read_text()
         paths = [str(tmp_path / name) for name in ("ca.pem", "client.pem", "client.pem")]
-        asker = Asker(
-            broker.server, [model.answers], prepare=lambda client: client.tls_set(*paths, keyfile_password=password)
-        )
+
+        def prepare(client) -> None:
+            client.tls_set(*paths, keyfile_password=password)
+
+        asker = Asker(broker.server, [model.answers], prepare=prepare)
         with contextlib.closing(asker):
             asker.ask(model.queries, body)
             eventually(lambda: asker.heard, what=model.log)
