@@ -48,8 +48,8 @@ _closing: set[asyncio.Task[None]] = set()
 
 
 def transactional_id(settings: KafkaSettings, partition: int) -> str:
-    """Return the id under which one owner at a time writes a partition's answers."""
-    return f"{settings.group}-{partition}"
+    """Return the id under which one owner at a time writes a partition's answers; it begins with the group's name."""
+    return f"{settings.group}-{settings.topic}-{partition}" if settings.shared else f"{settings.group}-{partition}"
 
 
 def make_consumer(settings: KafkaSettings) -> BatchConsumer:
