@@ -108,7 +108,7 @@ async def marks_kept(settings: KafkaSettings, partition: int, *, make: bool) -> 
         found = await look(connections(client), [topic, settings.topic])  # its own way would make topics of them
         if found[topic].there:
             return Kept(_unfit(topic, found[topic], partition))
-        if make and await _made(client, topic, found[settings.topic]):
+        if make and await _made(client, settings, found[settings.topic]):
             return Kept(None, fresh=True)
     return Kept(f"topic {topic}: does not exist; create it with `perpetua topics CONFIG --create`")
 
@@ -122,9 +122,10 @@ def _unfit(topic: str, found: TopicLook, partition: int) -> str | None:
     return None
 
 
-async def _made(client: AIOKafkaAdminClient, topic: str, like: TopicLook) -> bool:
+async def _made(client: AIOKafkaAdminClient, settings: KafkaSettings, like: TopicLook) -> bool:
     """Make the topic; return False if we may not."""
-    new = NewTopic(topic, max(len(like.leaders), 1), max(like.copies, 1), topic_configs=MARK_CONFIG)
+    partitions = max(len(like.leaders), settings.mark_partitions)
+    new = NewTopic(settings.marks or "", partitions, max(like.copies, 1), topic_configs=MARK_CONFIG)
     ((_, code, *_),) = (await client.create_topics([new])).topic_errors
     if code == errors.TopicAlreadyExistsError.errno:  # somebody else made it; there may be marks
         raise errors.TopicAlreadyExistsError

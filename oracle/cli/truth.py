@@ -34,7 +34,7 @@ def run(config_file: ConfigFile) -> None:
     config = load_config(config_file)
     model = open_truths(config)
     with held_truths(model.table.folder) as folder:
-        run_logged(config, model.plan, partial(_run, model, folder))
+        run_logged(config, model.plan.name, partial(_run, model, folder))
 
 
 async def _run(model: "TruthModel", folder: "Path", log: "PublicLog") -> None:

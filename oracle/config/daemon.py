@@ -256,7 +256,7 @@ def load_configs(path: Path) -> dict[str | None, Config]:
         return {None: config_of(document)}
     configs = {name: _config_of(whole, name, document) for name, whole in model_documents(document).items()}
     refuse_clashes(configs)
-    return dict(configs)
+    return {name: configs[name] for name in configs}
 
 
 def _config_of(whole: Mapping[str, Any], name: str, document: Mapping[str, Any]) -> Config:

@@ -2,8 +2,9 @@
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from connectors.kafka.committed_offset import partition_name
 from connectors.kafka.marks import marks_kept
@@ -24,14 +25,14 @@ from oracle.runtime.daemon import Daemon
 from oracle.runtime.fleet import Fleet, Membership
 from oracle.state.folder import read_plan
 from oracle.state.keys import mark_key, read_key_file
-from oracle.state.shards import refuse_copies, shard_count, shard_folder
+from oracle.state.shards import refuse_copies, shard_count, shard_folder, shard_folders
 from oracle.state.waiting import DeferredStore
 from oracle.telemetry.ledger_event import shard_event
 from oracle.telemetry.records import ShardTelemetry
 from oracle.telemetry.registry import Registry
 from oracle.telemetry.reporter import Reporter
 
-__all__ = ["KafkaModel", "check_topics", "make_fleet", "misplaced", "open_model"]
+__all__ = ["KafkaGroup", "KafkaModel", "check_topics", "misplaced", "open_model"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,16 @@ class KafkaModel:
     shards: int
     master_key: bytes
     settings: KafkaSettings
+
+    @property
+    def name(self) -> str:
+        """What the model is called: in `[[models]]`, or else as its plan."""
+        return self.config.entry or self.plan.name
+
+    @property
+    def folders(self) -> list[Path]:
+        """The snapshot folder of each shard."""
+        return shard_folders(self.config.state.folder)
 
 
 def open_model(config: Config) -> KafkaModel:
@@ -95,42 +106,63 @@ async def check_topics(model: KafkaModel, *, tolerant: bool = False) -> KafkaMod
     return replace(model, settings=settings)
 
 
-def make_fleet(model: KafkaModel, registry: Registry, version: str) -> tuple[Fleet, Membership]:
-    """Return the fleet, and the membership that it is run with, which checks the topics before it joins."""
-    config = model.config
+class KafkaGroup:
+    """What all models of a process on Kafka share: their place in the consumer group.
 
-    def open_shard(partition: int) -> "_ServedShard":
-        return _ServedShard(membership.model, partition, registry.shard(partition), version)
+    Args:
+        settings: Of any of them.
+        topics: The query topics of all of them.
+        strangers: Told who else is in the group.
+    """
 
-    fleet = Fleet(
-        open_shard,
-        registry,
-        drain_seconds=config.service.drain_seconds,
-        retry_seconds=model.settings.session_seconds,
-        clock=time.monotonic,
-    )
-    membership = _CheckedMembership(model, fleet, registry)
-    return fleet, membership
+    def __init__(self, settings: KafkaSettings, topics: Iterable[str], strangers: Callable[[str | None], None]) -> None:
+        self.membership = KafkaMembership(settings, topics, strangers)
+
+    def open_fleet(self, model: KafkaModel, registry: Registry, version: str) -> tuple[Fleet, Membership]:
+        """Return a model's fleet, and what it is run with, which checks the topics before it takes partitions."""
+        config = model.config
+
+        def open_shard(partition: int) -> "_ServedShard":
+            return _ServedShard(place.model, partition, registry.shard(partition), version)
+
+        fleet = Fleet(
+            open_shard,
+            registry,
+            drain_seconds=config.service.drain_seconds,
+            retry_seconds=model.settings.session_seconds,
+            clock=time.monotonic,
+        )
+        place = _Place(model, fleet, self.membership)
+        return fleet, place
 
 
-class _CheckedMembership:
-    """Checks the topics as soon as the brokers answer, and only then joins: a daemon may be started before they are.
+class _Place:
+    """A model's place in the group: it checks the topics as soon as the brokers answer, and only then takes partitions.
 
     Attributes:
         model: From the check on with settings that fit the topics.
     """
 
-    def __init__(self, model: KafkaModel, fleet: Fleet, registry: Registry) -> None:
+    def __init__(self, model: KafkaModel, fleet: Fleet, membership: KafkaMembership) -> None:
         self.model = model
         self._fleet = fleet
-        self._registry = registry
+        self._membership = membership
 
     async def run(self, on_trouble: Callable[[BusError], None]) -> None:
         """See `Membership.run`."""
-        self.model = await retry(self._checked, BusError, backoff=Backoff(0.5), on_failure=on_trouble)
-        settings, shards = self.model.settings, self.model.shards
-        fleet, told = self._fleet, self._registry.strangers
-        await KafkaMembership(settings, shards, fleet.assigned, fleet.revoked, told).run(on_trouble)
+        topic = self.model.settings.topic
+
+        def missed(error: BusError) -> None:
+            self._membership.pass_over(topic)
+            on_trouble(error)
+
+        try:
+            self.model = await retry(self._checked, BusError, backoff=Backoff(0.5), on_failure=missed)
+        except Exception:
+            self._membership.pass_over(topic)
+            raise
+        fleet = self._fleet
+        await self._membership.hold(self.model.settings, self.model.shards, fleet.assigned, fleet.revoked)
 
     async def _checked(self) -> KafkaModel:
         model = await check_topics(self.model, tolerant=True)
