@@ -42,6 +42,7 @@ class KafkaSettings:
     Attributes:
         servers: Brokers to begin with, "host:port".
         group: The consumer group; its committed offsets are the model's place in the log.
+        shared: Whether other models are in the group too; transactional ids have the topic's name then.
         model: The model's name, in the headers of ledger events.
         reply_topics: Topics that a query's `reply-topic` header may name.
         ledger: Topic of public ledger events; None to drop them.
@@ -71,6 +72,7 @@ class KafkaSettings:
     answers: str
     group: str
     model: str
+    shared: bool = False
     reply_topics: frozenset[str] = frozenset()
     ledger: str | None = None
     dead_letter: str | None = None

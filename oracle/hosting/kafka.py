@@ -12,6 +12,7 @@ from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.source import KafkaSource
 from connectors.kafka.topics import DEFAULT_MESSAGE_BYTES, check, describe
+from connectors.kafka.writer import Writer
 from connectors.retry import Backoff, retry
 from oracle.accounting.ledger import LedgerEvent
 from oracle.config.daemon import Config
@@ -97,10 +98,10 @@ async def check_topics(model: KafkaModel, *, tolerant: bool = False) -> KafkaMod
 
 def make_fleet(model: KafkaModel, registry: Registry, version: str) -> tuple[Fleet, Membership]:
     """Return the fleet, and the membership that it is run with, which checks the topics before it joins."""
-    config = model.config
+    config, writer = model.config, Writer(model.settings)
 
     def open_shard(partition: int) -> "_ServedShard":
-        return _ServedShard(membership.model, partition, registry.shard(partition), version)
+        return _ServedShard(membership.model, partition, registry.shard(partition), writer, version)
 
     fleet = Fleet(
         open_shard,
@@ -108,6 +109,7 @@ def make_fleet(model: KafkaModel, registry: Registry, version: str) -> tuple[Fle
         drain_seconds=config.service.drain_seconds,
         retry_seconds=model.settings.session_seconds,
         clock=time.monotonic,
+        close=writer.close,
     )
     membership = _CheckedMembership(model, fleet, registry)
     return fleet, membership
@@ -151,7 +153,7 @@ def misplaced(settings: KafkaSettings, partition: int, error: MisplacedError) ->
 class _ServedShard:
     """One partition's daemon with its store, which is closed when it ends."""
 
-    def __init__(self, model: KafkaModel, partition: int, reporter: Reporter, version: str) -> None:
+    def __init__(self, model: KafkaModel, partition: int, reporter: Reporter, writer: Writer, version: str) -> None:
         self._settings, self._partition = model.settings, partition
         source = KafkaSource(model.settings, partition)
 
@@ -160,7 +162,7 @@ class _ServedShard:
             return shard_event(version, record, started=started, begins=source.begins, stops=stops)
 
         self._store = DeferredStore(shard_folder(model.config.state.folder, partition), model.master_key)
-        sink = KafkaSink(model.settings, partition, source.progress, observer=reporter)
+        sink = KafkaSink(model.settings, partition, source.progress, observer=reporter, writer=writer)
         self._daemon = Daemon(
             plan=model.plan,
             store=self._store,

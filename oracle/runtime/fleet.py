@@ -6,7 +6,7 @@ cannot go on without an operator stops for good, and the rest go on.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from connectors.retry import Backoff
@@ -50,9 +50,10 @@ class Fleet:
         retry_seconds: After being fenced, how long a shard that is still ours waits before it is tried again: long
             enough for the group to find out whose it is.
         clock: Seconds, monotone.
+        close: Lets go of what the shards have in common, behind the last of them.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- its parts
         self,
         open_shard: Callable[[int], Serving],
         registry: Registry,
@@ -60,7 +61,9 @@ class Fleet:
         drain_seconds: float,
         retry_seconds: float,
         clock: Callable[[], float],
+        close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        self._close = close
         self._open_shard = open_shard
         self._registry = registry
         self._drain_seconds = drain_seconds
@@ -127,6 +130,8 @@ class Fleet:
             for task in (member, *waits):
                 task.cancel()
             outcomes = await asyncio.gather(member, *waits, return_exceptions=True)
+            if self._close is not None:
+                await self._close()
             self._drained()
         self._stopping.set()
         for outcome in (*outcomes, *self._failed.values()):
