@@ -13,6 +13,7 @@ from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.source import KafkaSource
 from connectors.kafka.topics import DEFAULT_MESSAGE_BYTES, check, describe
+from connectors.kafka.writer import Writer
 from connectors.retry import Backoff, retry
 from oracle.accounting.ledger import LedgerEvent
 from oracle.config.daemon import Config
@@ -107,7 +108,7 @@ async def check_topics(model: KafkaModel, *, tolerant: bool = False) -> KafkaMod
 
 
 class KafkaGroup:
-    """What all models of a process on Kafka share: their place in the consumer group.
+    """What all shards of a process on Kafka share, whatever their model: a place in the group, and who commits.
 
     Args:
         settings: Of any of them.
@@ -117,13 +118,18 @@ class KafkaGroup:
 
     def __init__(self, settings: KafkaSettings, topics: Iterable[str], strangers: Callable[[str | None], None]) -> None:
         self.membership = KafkaMembership(settings, topics, strangers)
+        self._writer = Writer(settings)
+
+    async def close(self) -> None:
+        """Let go of what is shared, behind the last shard."""
+        await self._writer.close()
 
     def open_fleet(self, model: KafkaModel, registry: Registry, version: str) -> tuple[Fleet, Membership]:
         """Return a model's fleet, and what it is run with, which checks the topics before it takes partitions."""
         config = model.config
 
         def open_shard(partition: int) -> "_ServedShard":
-            return _ServedShard(place.model, partition, registry.shard(partition), version)
+            return _ServedShard(place.model, partition, registry.shard(partition), self._writer, version)
 
         fleet = Fleet(
             open_shard,
@@ -183,7 +189,7 @@ def misplaced(settings: KafkaSettings, partition: int, error: MisplacedError) ->
 class _ServedShard:
     """One partition's daemon with its store, which is closed when it ends."""
 
-    def __init__(self, model: KafkaModel, partition: int, reporter: Reporter, version: str) -> None:
+    def __init__(self, model: KafkaModel, partition: int, reporter: Reporter, writer: Writer, version: str) -> None:
         self._settings, self._partition = model.settings, partition
         source = KafkaSource(model.settings, partition)
 
@@ -192,7 +198,7 @@ class _ServedShard:
             return shard_event(version, record, started=started, begins=source.begins, stops=stops)
 
         self._store = DeferredStore(shard_folder(model.config.state.folder, partition), model.master_key)
-        sink = KafkaSink(model.settings, partition, source.progress, observer=reporter)
+        sink = KafkaSink(model.settings, partition, source.progress, observer=reporter, writer=writer)
         self._daemon = Daemon(
             plan=model.plan,
             store=self._store,

@@ -125,5 +125,6 @@ def make_fleets(
         models.opened(name, registry, model.folders.__getitem__)
         return group.open_fleet(model, registry, models.version)
 
-    fleets = Fleets({name: partial(open_fleet, name) for name in openers}, models, drain_seconds=drain_seconds)
+    opens = {name: partial(open_fleet, name) for name in openers}
+    fleets = Fleets(opens, models, drain_seconds=drain_seconds, close=group.close)
     return fleets, group.membership

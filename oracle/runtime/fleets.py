@@ -43,6 +43,7 @@ class Fleets:
         opens: By the models' names.
         models: Is told what becomes of them.
         drain_seconds: Most time for a clean stop of each, all at once; see `Fleet`.
+        close: Lets go of what all shards share, behind the last of them.
         pauses: Makes the pauses before a model is tried again.
     """
 
@@ -52,11 +53,13 @@ class Fleets:
         models: Models,
         *,
         drain_seconds: float,
+        close: Callable[[], Awaitable[None]] | None = None,
         pauses: Callable[[], Backoff] = lambda: Backoff(_FIRST_PAUSE, _LONGEST_PAUSE),
     ) -> None:
         self._opens = opens
         self._models = models
         self._drain_seconds = drain_seconds
+        self._close = close
         self._pauses = pauses
         self._fleets: dict[str, Fleet] = {}
         self._failed: dict[str, Exception] = {}
@@ -93,6 +96,8 @@ class Fleets:
             for other in (member, *waits):
                 other.cancel()
             outcome, *_ = await asyncio.gather(member, *waits, return_exceptions=True)
+            if self._close is not None:
+                await self._close()
             self._drained()
         if isinstance(outcome, Exception):
             raise outcome
