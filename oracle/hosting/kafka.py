@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from connectors.kafka.committed_offset import partition_name
+from connectors.kafka.consumers import SharedConsumer
 from connectors.kafka.marks import marks_kept
 from connectors.kafka.membership import KafkaMembership
 from connectors.kafka.settings import KafkaSettings
@@ -95,12 +96,18 @@ async def check_topics(model: KafkaModel, *, tolerant: bool = False) -> KafkaMod
     return replace(model, settings=settings)
 
 
-def make_fleet(model: KafkaModel, registry: Registry, version: str) -> tuple[Fleet, Membership]:
-    """Return the fleet, and the membership that it is run with, which checks the topics before it joins."""
+def make_fleet(
+    model: KafkaModel, registry: Registry, version: str, consumer: SharedConsumer | None = None
+) -> tuple[Fleet, Membership]:
+    """Return the fleet, and the membership that it is run with, which checks the topics before it joins.
+
+    All shards read by `consumer`; None for one of the fleet's own.
+    """
     config = model.config
+    shared = consumer or SharedConsumer(model.settings)
 
     def open_shard(partition: int) -> "_ServedShard":
-        return _ServedShard(membership.model, partition, registry.shard(partition), version)
+        return _ServedShard(membership.model, partition, registry.shard(partition), version, shared)
 
     fleet = Fleet(
         open_shard,
@@ -151,9 +158,11 @@ def misplaced(settings: KafkaSettings, partition: int, error: MisplacedError) ->
 class _ServedShard:
     """One partition's daemon with its store, which is closed when it ends."""
 
-    def __init__(self, model: KafkaModel, partition: int, reporter: Reporter, version: str) -> None:
+    def __init__(
+        self, model: KafkaModel, partition: int, reporter: Reporter, version: str, consumer: SharedConsumer
+    ) -> None:
         self._settings, self._partition = model.settings, partition
-        source = KafkaSource(model.settings, partition)
+        source = KafkaSource(model.settings, partition, consumer=consumer)
 
         def announce(record: ShardTelemetry, *, started: bool) -> LedgerEvent:
             stops = model.settings.stop_at_of(partition)
