@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass, field
 
 import pytest
+from aiokafka import TopicPartition
 from aiokafka.errors import ConsumerStoppedError
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as Place
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -59,7 +61,7 @@ class Reader:
     source: KafkaSource
     position: int = 0
     is_open: bool = False
-    found: list[bytes] = field(default_factory=list)
+    found: list[bytes | None] = field(default_factory=list)
 
     async def open(self):
         """Open it, again if it is open."""
@@ -78,6 +80,14 @@ class Reader:
         async with asyncio.timeout(TIMEOUT):
             while len(self.found) < count:
                 await self.fetch()
+
+    async def fetch_and_be_cancelled(self):
+        """Wait for what may be there, and be cut off."""
+        if self.is_open:
+            task = asyncio.create_task(self.fetch(2, TIMEOUT))
+            await asyncio.sleep(0.002)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     async def close(self):
         """Close it."""
@@ -102,32 +112,25 @@ _STEPS = st.lists(
 )
 
 
+async def step(asker, topic, reader, kind, number, count=0):  # noqa: PLR0913, PLR0917 -- as they come
+    """Do one thing with one partition."""
+    match kind:
+        case "open":
+            await reader.open()
+        case "close":
+            await reader.close()
+        case "fetch":
+            await reader.fetch(count)
+        case "cancel":
+            await reader.fetch_and_be_cancelled()
+        case "send":
+            await asyncio.to_thread(asker.send, topic, count, number)
+
+
 def test_every_record_is_read_once_however_partitions_come_and_go(broker, topic):
     """Openings, fetches, closings and cancelled fetches in any order, some of them at the same time."""
     name = topic(_PARTITIONS)
     model, asker = settings_of(broker, name), Asker(broker)
-
-    async def cancelled(reader):
-        task = asyncio.create_task(reader.source.fetch(2, 60.0) if reader.is_open else asyncio.sleep(0))
-        await asyncio.sleep(0.002)
-        if task.done() and reader.is_open:
-            reader.found += task.result().bodies
-            reader.position = (task.result().positions or [reader.position])[-1]
-        task.cancel()
-
-    async def step(readers, kind, number, *rest):
-        reader = readers[number]
-        match kind:
-            case "open":
-                await reader.open()
-            case "close":
-                await reader.close()
-            case "fetch":
-                await reader.fetch(*rest)
-            case "send":
-                await asyncio.to_thread(asker.send, name, *rest, number)
-            case "cancel":
-                await cancelled(reader)
 
     async def run(before, steps):
         shared = SharedConsumer(model)
@@ -136,7 +139,7 @@ def test_every_record_is_read_once_however_partitions_come_and_go(broker, topic)
             reader.position = position
         for _, together in itertools.groupby(enumerate(steps), lambda one: one[0] // _PARTITIONS):
             by_partition = {one[1]: one for _, one in together}  # the last word of each partition
-            await asyncio.gather(*(step(readers, *one) for one in by_partition.values()))
+            await asyncio.gather(*(step(asker, name, readers[one[1]], *one) for one in by_partition.values()))
         for number, reader in enumerate(readers):
             await reader.open()
             await reader.fetch_until(len(asker.sent.get((name, number), [])) - before[number])
@@ -182,16 +185,6 @@ async def test_partitions_that_are_opened_under_load_take_nothing_from_others(br
     }
 
 
-def recreated(broker, name):
-    """Delete a topic, and make another one of its name as soon as it is gone."""
-    broker.delete_topic(name)
-    while True:
-        try:
-            return broker.create_topic(name)
-        except Exception:  # noqa: BLE001 -- it is still being deleted
-            continue
-
-
 async def test_a_topic_that_is_deleted_stops_its_own_reader_only(broker, topic):
     """While it is gone the other goes on; once it was made anew, its reader is told, in the words of any."""
     kept, lost = topic(word="kept"), topic(word="lost")
@@ -208,14 +201,9 @@ async def test_a_topic_that_is_deleted_stops_its_own_reader_only(broker, topic):
         await asyncio.gather(good.fetch_until(number), bad.fetch())
     broker.create_topic(lost)
 
-    async def to_its_end():
-        async with asyncio.timeout(TIMEOUT):
-            while True:
-                await bad.fetch()
-
     asker.send(lost)
     with pytest.raises(LogCutError, match=f"topic {lost}, partition 0: ends at offset .*, but was read up to 5"):
-        await to_its_end()
+        await bad.fetch_until(math.inf)
     asker.send(kept, 3)
     await good.fetch_until(12)
     assert good.found == asker.sent[kept, 0]
@@ -234,15 +222,12 @@ async def test_records_that_are_deleted_are_missed_by_their_reader_only(broker, 
         await reader.close()
     await readers[0].open()
     await readers[1].open()
+    (future,) = broker.admin.delete_records([Place(name, 1, 5)]).values()
+    future.result()
     readers[1].source._consumer.seek(2)  # as if it were that far behind
     readers[1].source._next = 2
-    (future,) = broker.admin.delete_records([TopicPartition(name, 1, 5)]).values()
-    future.result()
-    readers[1].source._consumer.seek(2)
     with pytest.raises(SourceError, match=r"partition 1, offset 2: the next records were deleted \(retention\)"):
-        async with asyncio.timeout(TIMEOUT):
-            while True:
-                await readers[1].source.fetch(1, _WAIT)
+        await readers[1].fetch_until(math.inf)
     asker.send(name, 2)
     await readers[0].fetch_until(7)
     assert readers[0].found == asker.sent[name, 0]
@@ -355,7 +340,7 @@ async def test_a_partition_that_has_stopped_hands_out_nothing(broker, topic):
 
 
 async def test_whoever_opens_while_the_brokers_are_gone_is_told_and_the_rest_go_on_behind_it(own_broker):
-    """The consumer that runs is not waited for; when they are back, a new one serves whoever opens, the old one others."""
+    """The consumer that runs is not waited for; when they are back, whoever opens has a new one, the others the old."""
     name = own_broker.create_topic("queries", 2)
     model, asker = settings_of(own_broker, name, request_seconds=2.0), Asker(own_broker)
     first, second = readers_of(SharedConsumer(model), model, 2)
