@@ -4,14 +4,14 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.conn import create_conn
 
 from connectors.kafka.errors import translated
-from connectors.kafka.internals import BatchConsumer, Client, begins_soon, close, connections
+from connectors.kafka.internals import BatchConsumer, Client, IncrementalConsumer, begins_soon, close, connections
 from connectors.kafka.record_batches import RecordBatch
 from connectors.kafka.settings import KafkaSettings
 from connectors.tls import tls_context
@@ -23,6 +23,7 @@ __all__ = [
     "batches_between",
     "close_quietly",
     "make_consumer",
+    "make_incremental",
     "make_member",
     "make_producer",
     "make_sender",
@@ -44,6 +45,9 @@ _RETRY_MS = 20
 """Pause before a request is tried again; the client's own default of 100 would be felt in every transaction."""
 
 _CLOSE_SECONDS = 5.0
+
+_FETCHED_PARTS = 4
+"""Partitions that one answer can hold as much of as may be asked for: the answer is in memory twice as it comes."""
 
 _PROBE_MS = 5000
 _POLL_MS = 200
@@ -69,14 +73,12 @@ def writer_id(settings: KafkaSettings, name: str) -> str:
 
 def make_consumer(settings: KafkaSettings) -> BatchConsumer:
     """Return a consumer of `RecordBatch`es without a group, for one partition; aborted transactions are left out."""
-    return BatchConsumer(
-        **_common(settings),
-        enable_auto_commit=False,
-        auto_offset_reset="none",
-        isolation_level="read_committed",
-        max_partition_fetch_bytes=settings.fetch_bytes,
-        retry_backoff_ms=_RETRY_MS,
-    )
+    return BatchConsumer(**_reading(settings))
+
+
+def make_incremental(settings: KafkaSettings) -> IncrementalConsumer:
+    """Return the same for partitions that come and go."""
+    return IncrementalConsumer(**_reading(settings), fetch_max_bytes=_FETCHED_PARTS * settings.fetch_bytes)
 
 
 def make_member(settings: KafkaSettings) -> AIOKafkaConsumer:
@@ -147,7 +149,14 @@ async def started(client: _Client, settings: KafkaSettings, what: str) -> AsyncI
         await close_quietly(client)
 
 
-async def start(client: Client, settings: KafkaSettings, what: str) -> None:
+class Startable(Protocol):
+    """What can be started, as the client's own."""
+
+    async def start(self) -> None:
+        """Begin, or raise what the client raises."""
+
+
+async def start(client: Startable, settings: KafkaSettings, what: str) -> None:
     """Start a consumer, a producer or an admin client; `what` begins the message of whatever goes wrong.
 
     Where it cannot begin, the client says so but not why; then each server is tried by itself.
@@ -233,6 +242,16 @@ def _common(settings: KafkaSettings, request_seconds: float | None = None) -> di
         "bootstrap_servers": list(settings.servers),
         "client_id": CLIENT_ID,
         "request_timeout_ms": _milliseconds(request_seconds or settings.request_seconds),
+    }
+
+
+def _reading(settings: KafkaSettings) -> dict[str, Any]:
+    return _common(settings) | {
+        "enable_auto_commit": False,
+        "auto_offset_reset": "none",
+        "isolation_level": "read_committed",
+        "max_partition_fetch_bytes": settings.fetch_bytes,
+        "retry_backoff_ms": _RETRY_MS,
     }
 
 
