@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -26,10 +27,13 @@ __all__ = [
     "make_member",
     "make_producer",
     "make_sender",
+    "make_writer",
     "start",
     "started",
     "still_answered",
     "transactional_id",
+    "transactional_ids",
+    "writer_id",
 ]
 
 _Client = TypeVar("_Client", bound=Client)
@@ -52,8 +56,19 @@ _closing: set[asyncio.Task[None]] = set()
 
 
 def transactional_id(settings: KafkaSettings, partition: int) -> str:
-    """Return the id under which one owner at a time writes a partition's answers."""
-    return f"{settings.group}-{partition}"
+    """Return the id under which one owner at a time writes a partition's answers; it begins with the group's name."""
+    return f"{settings.group}-{settings.topic}-{partition}" if settings.shared else f"{settings.group}-{partition}"
+
+
+def transactional_ids(settings: KafkaSettings, partition: int) -> tuple[str, str]:
+    """Return a partition's id, and that which it has where the group is shared, or is not: both must be fenced."""
+    other = replace(settings, shared=not settings.shared)
+    return transactional_id(settings, partition), transactional_id(other, partition)
+
+
+def writer_id(settings: KafkaSettings, name: str) -> str:
+    """Return the transactional id of a writer of the group."""
+    return f"{settings.group}-writer-{name}"
 
 
 def make_consumer(settings: KafkaSettings) -> BatchConsumer:
@@ -83,9 +98,18 @@ def make_member(settings: KafkaSettings) -> AIOKafkaConsumer:
 
 def make_producer(settings: KafkaSettings, partition: int) -> AIOKafkaProducer:
     """Return the producer of one partition's answers; starting it fences every earlier one."""
+    return _transactional(settings, transactional_id(settings, partition))
+
+
+def make_writer(settings: KafkaSettings, name: str) -> AIOKafkaProducer:
+    """Return the producer of a writer; it must be started once, and before anybody is told its name."""
+    return _transactional(settings, writer_id(settings, name))
+
+
+def _transactional(settings: KafkaSettings, identifier: str) -> AIOKafkaProducer:
     producer = AIOKafkaProducer(
         **_common(settings),
-        transactional_id=transactional_id(settings, partition),
+        transactional_id=identifier,
         transaction_timeout_ms=_milliseconds(settings.transaction_seconds),
         enable_idempotence=True,
         max_batch_size=settings.batch_bytes,
