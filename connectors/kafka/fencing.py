@@ -26,15 +26,21 @@ _NOT_YET: Final = (
 )
 
 
-async def fence(client: AIOKafkaClient, identifier: str, settings: KafkaSettings) -> None:
+async def fence(client: AIOKafkaClient, identifier: str, settings: KafkaSettings, seconds: float | None = None) -> None:
     """Fence whoever writes under a transactional id, and return once what they had pending has ended.
 
+    Args:
+        client: Asks the brokers.
+        identifier: The transactional id.
+        settings: How long transactions and requests may last.
+        seconds: Most time for it; None for as long as both.
+
     Raises:
-        KafkaError: An error of the client's, also that there is no answer in time.
+        KafkaError: An error of the client's.
+        TimeoutError: What was pending has not ended, or nobody answers.
     """
     backoff = Backoff(0.02, 0.5)
-    seconds = settings.transaction_seconds + settings.request_seconds
-    async with asyncio.timeout(seconds):
+    async with asyncio.timeout(settings.transaction_seconds + settings.request_seconds if seconds is None else seconds):
         await retry(lambda: _fence(client, identifier, settings), _NOT_YET, backoff=backoff)
 
 

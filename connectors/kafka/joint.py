@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -12,7 +13,7 @@ from connectors.kafka.client import close_quietly, make_writer, start
 from connectors.kafka.errors import translated
 from connectors.kafka.lease import Lease
 from connectors.kafka.settings import KafkaSettings
-from connectors.kafka.transactions import Part, lacking, transact, unless_lacking
+from connectors.kafka.transactions import NOT_YET, Part, lacking, transact, unless_lacking
 from oracle.errors import BusError, FencedError, PerpetuaError
 
 __all__ = ["Entry", "JointProducer", "SpoiltError"]
@@ -21,11 +22,14 @@ _NAME_BYTES: Final = 16
 _MOST_BYTES: Final = 32 << 20
 """Most bytes of one transaction, if it is not one part's: brokers take requests of 100 MiB at most."""
 
+_GOOD_SECONDS: Final = 1.0
+"""For so long topics are believed to be there still."""
+
 _CLOSE_SECONDS: Final = 5.0
 
 
 class SpoiltError(Exception):
-    """A joint transaction failed, through whomever; its producer commits nothing more.
+    """A joint transaction failed, through whomever, or this partition can have no part in any.
 
     Attributes:
         error: What went wrong.
@@ -73,6 +77,10 @@ def _look_at(ended: "asyncio.Future[None]") -> None:
         ended.exception()
 
 
+_Taken = Sequence[tuple[Entry, Part]]
+"""What one transaction is made of."""
+
+
 class JointProducer:
     """Commits entries in the order that they come in, until one transaction fails.
 
@@ -90,6 +98,7 @@ class JointProducer:
         self._waiting: deque[Entry] = deque()
         self._under_way: list[Entry] = []
         self._error: PerpetuaError | None = None
+        self._looked = -_GOOD_SECONDS
         self._wake = asyncio.Event()
         self._rest: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._run())
@@ -117,6 +126,11 @@ class JointProducer:
     def alive(self) -> bool:
         """Whether it commits still."""
         return self._error is None
+
+    @property
+    def closed(self) -> bool:
+        """Whether there is nothing left of it to close."""
+        return self._task.done()
 
     @property
     def client(self) -> AIOKafkaClient:
@@ -159,12 +173,12 @@ class JointProducer:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while entries := self._next():
-                if not await self._commit(entries):
+            while taken := self._next():
+                if not await self._commit(taken):
                     await close_quietly(self._producer)
                     return
 
-    def _next(self) -> list[tuple[Entry, Part]]:
+    def _next(self) -> _Taken:
         """Take what the next transaction is made of."""
         taken: list[tuple[Entry, Part]] = []
         size = 0
@@ -181,28 +195,39 @@ class JointProducer:
             self._waiting.popleft()
         return taken
 
+    async def _without_lost(self, taken: _Taken, topics: frozenset[str]) -> _Taken:
+        """Send those away whose topics are lost, by a look now and then: a transaction with them might never end."""
+        if time.monotonic() - self._looked < _GOOD_SECONDS:
+            return taken
+        lost = await lacking(self._producer.client, topics, leaders=True)
+        self._looked = time.monotonic()
+        for entry, part in taken:
+            for topic in lost.keys() & set(part.own):
+                entry.end(SpoiltError(BusError(lost[topic]), {}, guilty=True))
+        return [(entry, part) for entry, part in taken if lost.keys().isdisjoint(part.own)]
+
     def _is_void(self, entry: Entry) -> bool:
         over = entry.lease.ending and not entry.release
         return over or entry.ended.cancelled() or not self._is_current(entry.lease)
 
-    async def _commit(self, taken: Sequence[tuple[Entry, Part]]) -> bool:
+    async def _commit(self, taken: _Taken) -> bool:
         """Commit some entries; return False, and commit nothing more, where that failed."""
         self._under_way = [entry for entry, _ in taken]
         self._rest = asyncio.get_running_loop().create_future()
-        parts, failed = [part for _, part in taken], dict[str, str]()
-        topics = frozenset().union(*(part.own for part in parts))
-        seconds = min(entry.seconds for entry, _ in taken)
-        work = transact(self._producer, self._settings.group, parts, failed, seconds=seconds, where=self._where)
+        failed: dict[str, str] = {}
+        topics = frozenset().union(*(part.own for _, part in taken))
         try:
-            await unless_lacking(work, self._producer.client, topics, leaders=len(parts) > 1)
+            taken = await self._without_lost(taken, topics)
+            if taken:
+                await self._transact(taken, failed)
         except asyncio.CancelledError:
             self._fail(BusError(f"{self._where}: closed"), taken, {}, frozenset())
             raise
         except Exception as exc:  # noqa: BLE001 -- whatever it is, whoever waits is told
             self._error = exc if isinstance(exc, PerpetuaError) else BusError(f"{self._where}: the Kafka client failed")
-            alone = len(parts) == 1 or isinstance(exc, FencedError)
-            lost = {} if alone else await lacking(self._producer.client, topics, leaders=True)
-            self._fail(self._error, taken, failed, frozenset(lost or failed))
+            fenced = isinstance(exc, FencedError)
+            lost = {} if fenced else await lacking(self._producer.client, topics, leaders=True)
+            self._fail(self._error, taken, {} if fenced else failed, frozenset(lost))
             return False
         else:
             for entry, part in taken:
@@ -213,15 +238,27 @@ class JointProducer:
             self._under_way = []
             self._rest.set_result(None)
 
-    def _fail(
-        self, error: PerpetuaError, taken: Sequence[tuple[Entry, Part]], failed: dict[str, str], bad: frozenset[str]
-    ) -> None:
-        """Tell all who wait; guilty are those who write to the bad topics, unless all of them do."""
+    async def _transact(self, taken: _Taken, failed: dict[str, str]) -> None:
+        parts = [part for _, part in taken]
+        topics = frozenset().union(*(part.own for part in parts))
+        seconds = min(entry.seconds for entry, _ in taken)
+        work = transact(self._producer, self._settings.group, parts, failed, seconds=seconds, where=self._where)
+        await unless_lacking(work, self._producer.client, topics, leaders=len(parts) > 1)
+
+    def _fail(self, error: PerpetuaError, taken: _Taken, failed: dict[str, str], lost: frozenset[str]) -> None:
+        """Tell all who wait.
+
+        Guilty is who needs a lost topic; else who writes to one that rejects records; else who writes to one whose
+        records did not get there, if all records of others did.
+        """
         self._error = error
-        guilty = [bool(bad & (part.topics | frozenset(part.own))) for _, part in taken]
+        rejecting = {topic for topic, why in failed.items() if why != NOT_YET}
+        bad = lost or rejecting or failed.keys()
+        guilty = [not bad.isdisjoint(part.own if lost else part.topics) for _, part in taken]
+        known = bool(lost or rejecting) or not all(guilty)
         for (entry, part), one in zip(taken, guilty, strict=True):
             of_it = {topic: why for topic, why in failed.items() if topic in part.topics}
-            entry.end(SpoiltError(error, of_it, guilty=one and not all(guilty)))
+            entry.end(SpoiltError(error, of_it, guilty=one and known))
         for entry in self._waiting:
             entry.end(SpoiltError(error, {}, guilty=False))
         self._waiting.clear()

@@ -132,8 +132,7 @@ class KafkaSink(Sink):
         producer = await self._fenced()
         marked = await fence_writers(self._settings, self._partition, make=True, fence=self._writer.fence)
         self._marked = marked and self._settings.marks is not None
-        part, group, seconds = self._part(claim), self._settings.group, self._settings.transaction_seconds
-        await transact(producer, group, [part], {}, seconds=seconds, where=self._where)
+        await self._put(producer, claim)
 
     async def commit(self, commit: Commit) -> None:
         """See `Sink`. If it fails, open the sink anew: only then is known what was committed.
@@ -166,10 +165,20 @@ class KafkaSink(Sink):
             await close_quietly(producer)
 
     async def _take_over(self) -> CommittedOffset:
-        await self._fenced()
+        """Fence whoever wrote before, and say so where they look: see `_again`."""
+        producer = await self._fenced()
         found = await find_committed(self._settings, self._partition, make=True, fence=self._writer.fence)
         self._marked = found.unmarked is None
+        if found.committed is not None and found.metadata is not None and found.metadata.writer is not None:
+            claim = Claim(found.committed.position, found.metadata._replace(writer=None).pack())
+            await self._put(producer, claim)
+            return found._replace(committed=claim)
         return found
+
+    async def _put(self, producer: AIOKafkaProducer, claim: Claim) -> None:
+        """Commit nothing but a claim."""
+        group, seconds = self._settings.group, self._settings.transaction_seconds
+        await transact(producer, group, [self._part(claim)], {}, seconds=seconds, where=self._where)
 
     async def _fenced(self) -> AIOKafkaProducer:
         """Return a producer of the partition's own id that has fenced all earlier ones; our own topics are there."""
@@ -291,12 +300,13 @@ class KafkaSink(Sink):
         found = await find_committed(self._settings, self._partition)
         if found.metadata is None or found.metadata.writer != joint.name:
             raise self._taken() from spoilt
+        if spoilt.guilty and not set(replies) & spoilt.failed.keys():
+            self._writer.doubt(self._query)
         found = await self._take_over()
         if _stands(found, self._last):
             if _stands(found, claim):
                 raise BusError(str(spoilt.error)) from spoilt
-            if not await self._to_blame(replies, spoilt.failed) and spoilt.guilty:
-                self._writer.doubt(self._query)
+            await self._to_blame(replies, spoilt.failed)
             return False
         if _stands(found, claim):
             return True

@@ -18,12 +18,23 @@ from connectors.kafka.metadata import look
 from connectors.kafka.offset_metadata import Seal
 from oracle.errors import BusError
 
-__all__ = ["LOOK_SECONDS", "Batch", "Part", "lacking", "missing_topic", "now_ms", "transact", "unless_lacking"]
+__all__ = [
+    "LOOK_SECONDS",
+    "NOT_YET",
+    "Batch",
+    "Part",
+    "lacking",
+    "missing_topic",
+    "now_ms",
+    "transact",
+    "unless_lacking",
+]
 
 LOOK_SECONDS: Final = 5.0
 """Most time to find out which topic spoilt a transaction, and how long one may last before that is looked for."""
 
-_NOT_YET: Final = "it accepts no records now"
+NOT_YET: Final = "it accepts no records now"
+"""Why records did not get to a topic, where no broker has rejected them."""
 
 Batch = tuple[str, int, BatchBuilder]
 """Topic, partition, records."""
@@ -104,7 +115,7 @@ async def transact(  # noqa: PLR0913 -- three of them are about failing
                 await producer.begin_transaction()
                 for part in parts:
                     for topic, partition, batch in part.records(producer):
-                        failed[topic] = _NOT_YET
+                        failed[topic] = NOT_YET
                         sent.append((topic, await producer.send_batch(batch, topic, partition=partition)))
                         sent[-1][1].add_done_callback(_look_at)  # we may be gone before it is done
                 await producer.send_offsets_to_transaction(offsets, group)
@@ -126,7 +137,7 @@ def _note_failure(failed: dict[str, str], topic: str, delivery: "asyncio.Future[
     error = delivery.exception()
     if error is not None:
         failed[topic] = f"it rejects a record: {type(error).__name__.removesuffix('Error')}"
-    elif failed.get(topic) == _NOT_YET:
+    elif failed.get(topic) == NOT_YET:
         del failed[topic]
 
 

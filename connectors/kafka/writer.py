@@ -9,9 +9,10 @@ Formal guarantees:
       anybody did.* Whoever may commit is the newest holder of the partition's id, or the writer that the newest claim
       names: (1) Opening starts a producer of the partition's id, so that no earlier holder commits, and no claim is
       written but ours. (2) The writer that is named is fenced; the claims are read again, behind whatever was open by
-      then, until they name nobody who is not fenced. (3) The first commit is made under the partition's id, and names
-      our writer; it fails where somebody came to (1) meanwhile. Those whom an older claim named were fenced by the
-      openings in between, or gave the partition back, by a commit of theirs that names nobody, as their last for it.
+      then, until they name nobody who is not fenced. (3) A claim of the same position that names nobody tells them so.
+      (4) The first commit is made under the partition's id, and names our writer. (3) and (4) fail where somebody came
+      to (1) meanwhile. Those whom an older claim named were fenced by the openings in between, or gave the partition
+      back, by a claim that names nobody, as their last commit for it.
     * *A name is told to others only after its producer was started, which is done once.* Else a fencing could come
       before the start, and fence nobody.
     * *Within the process, a partition's newest `Lease` alone commits*, and whoever takes it waits for what an older
@@ -23,6 +24,7 @@ on with the next writer. A broken topic stays with its own partition: that one's
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from typing import Final
@@ -45,6 +47,11 @@ __all__ = ["Writer"]
 _RELEASE_SECONDS: Final = 5.0
 """Most time to wait for a partition to be given back: whoever opens it next can do without."""
 
+_OWN_SECONDS: Final = 5.0
+"""Most time to wait until the last transaction of a writer of our own has ended. A partition of it that has no leader
+may keep it from that, and need not keep others waiting: we commit it no more, and where we had asked for that before,
+all its marks are in the log, and are waited for by whoever reads them."""
+
 _FIRST_SECONDS: Final = 60.0
 _LONGEST_SECONDS: Final = 3600.0
 """How long a partition commits alone that has spoilt others' commits; each time twice as long."""
@@ -61,6 +68,8 @@ class Writer:
         self._settings = settings
         self._leases: dict[TopicPartition, Lease] = {}
         self._joint: JointProducer | None = None
+        self._ended: list[JointProducer] = []
+        self._own: set[str] = set()
         self._starting = asyncio.Lock()
         self._fencing = asyncio.Lock()
         self._fenced: set[str] = set()
@@ -82,7 +91,9 @@ class Writer:
         """
         async with self._starting:
             if self._joint is None or not self._joint.alive:
+                self._ended = [one for one in (*self._ended, self._joint) if one is not None and not one.closed]
                 self._joint = await JointProducer.started(self._settings, self._is_current)
+                self._own.add(self._joint.name)
             return self._joint
 
     def _is_current(self, lease: Lease) -> bool:
@@ -99,8 +110,11 @@ class Writer:
             return False
         async with self._fencing:
             if name not in self._fenced:
+                own = name in self._own
                 async with admin(self._settings, f"group {self._settings.group}") as client:
-                    await fence(connections(client), writer_id(self._settings, name), self._settings)
+                    with contextlib.suppress(TimeoutError) if own else contextlib.nullcontext():
+                        identifier, seconds = writer_id(self._settings, name), _OWN_SECONDS if own else None
+                        await fence(connections(client), identifier, self._settings, seconds)
                 self._fenced.add(name)
         return True
 
@@ -146,6 +160,5 @@ class Writer:
 
     async def close(self) -> None:
         """Let go of the brokers, behind what waits still; the sinks were closed before."""
-        joint, self._joint = self._joint, None
-        if joint is not None:
-            await joint.close()
+        joints, self._joint = (*self._ended, self._joint), None
+        await asyncio.gather(*(joint.close() for joint in joints if joint is not None))

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from connectors.kafka.committed_offset import partition_name
 from connectors.kafka.consumers import SharedConsumer
@@ -108,8 +109,15 @@ async def check_topics(model: KafkaModel, *, tolerant: bool = False) -> KafkaMod
     return replace(model, settings=settings)
 
 
+class _Shared(NamedTuple):
+    """What all shards of a process on Kafka share: who reads, and who commits."""
+
+    consumer: SharedConsumer
+    writer: Writer
+
+
 class KafkaGroup:
-    """What all shards of a process on Kafka share, whatever their model: a place in the group, who reads, who commits.
+    """What all models of a process on Kafka share: a place in the group, and the clients of their shards.
 
     Args:
         settings: Of any of them.
@@ -119,19 +127,18 @@ class KafkaGroup:
 
     def __init__(self, settings: KafkaSettings, topics: Iterable[str], strangers: Callable[[str | None], None]) -> None:
         self.membership = KafkaMembership(settings, topics, strangers)
-        self.consumer = SharedConsumer(settings)
-        self.writer = Writer(settings)
+        self._shared = _Shared(SharedConsumer(settings), Writer(settings))
 
     async def close(self) -> None:
         """Let go of what is shared, behind the last shard."""
-        await self.writer.close()
+        await self._shared.writer.close()
 
     def open_fleet(self, model: KafkaModel, registry: Registry, version: str) -> tuple[Fleet, Membership]:
         """Return a model's fleet, and what it is run with, which checks the topics before it takes partitions."""
         config = model.config
 
         def open_shard(partition: int) -> "_ServedShard":
-            return _ServedShard(place.model, partition, registry.shard(partition), self, version)
+            return _ServedShard(place.model, partition, registry.shard(partition), self._shared, version)
 
         fleet = Fleet(
             open_shard,
@@ -191,16 +198,16 @@ def misplaced(settings: KafkaSettings, partition: int, error: MisplacedError) ->
 class _ServedShard:
     """One partition's daemon with its store, which is closed when it ends."""
 
-    def __init__(self, model: KafkaModel, partition: int, reporter: Reporter, group: KafkaGroup, version: str) -> None:
+    def __init__(self, model: KafkaModel, partition: int, reporter: Reporter, shared: _Shared, version: str) -> None:
         self._settings, self._partition = model.settings, partition
-        source = KafkaSource(model.settings, partition, consumer=group.consumer)
+        source = KafkaSource(model.settings, partition, consumer=shared.consumer)
 
         def announce(record: ShardTelemetry, *, started: bool) -> LedgerEvent:
             stops = model.settings.stop_at_of(partition)
             return shard_event(version, record, started=started, begins=source.begins, stops=stops)
 
         self._store = DeferredStore(shard_folder(model.config.state.folder, partition), model.master_key)
-        sink = KafkaSink(model.settings, partition, source.progress, observer=reporter, writer=group.writer)
+        sink = KafkaSink(model.settings, partition, source.progress, observer=reporter, writer=shared.writer)
         self._daemon = Daemon(
             plan=model.plan,
             store=self._store,

@@ -1,6 +1,7 @@
 """`[[models]]`: many models in one file are as many configurations, and none is in another one's way."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from oracle.config.daemon import load_config, load_configs
 from oracle.config.models import model_documents
 from oracle.errors import InputError
 
-_TOP = {
+_TOP: dict[str, dict[str, Any]] = {
     "kafka": {"servers": ["b:9092"]},
     "source": {"kind": "kafka", "group": "g"},
     "sink": {"kind": "kafka"},
@@ -93,7 +94,7 @@ def _leaves(document, path=()):
     """Return every value with the way to it; an empty table is one."""
     if not isinstance(document, dict) or not document:
         return {path: document}
-    found = {}
+    found: dict[tuple[str, ...], Any] = {}
     for key, value in document.items():
         found |= _leaves(value, (*path, key))
     return found

@@ -1,5 +1,6 @@
 """Many models in one process on a real broker: each as if it were alone, whatever becomes of the others."""
 
+import json
 import shutil
 import signal
 
@@ -194,3 +195,44 @@ def test_a_copy_of_another_models_state_is_not_served(many):
     asked = _ask(many[other])
     _wait(many[other], asked)
     _check(many[other], asked)
+
+
+def test_commands_take_the_model_or_all(many):
+    """Topics are made for all; what looks at one place wants a name, and tells which there are."""
+    config = many.config()
+    for topic in (many["box"].answers, many["stump"].answers):
+        many.broker.delete_topic(topic)
+    made = perpetua("topics", config, "--create", "--json")
+    assert made.returncode == 0, made.stderr
+    found = json.loads(made.stdout)["models"]
+    assert {label: one["made"] for label, one in found.items()} == {
+        "box": [many["box"].answers, f"{many.group}.marks"],
+        "stump": [many["stump"].answers],
+        "learn": [],
+    }
+    assert found["box"]["topics"][f"{many.group}.marks"]["partitions"] == 2, "as many as the largest model has"
+    process = many.serve(config)
+    asked = {label: _ask(model) for label, model in many.models.items()}
+    for label, model in many.models.items():
+        _wait(model, asked[label])
+    query = many["stump"].contents(1)[0].decode()
+    answer = perpetua("ask", config, query, "--model", "stump")
+    assert answer.returncode == 0, answer.stderr
+    assert json.loads(answer.stdout)["id"] == json.loads(query)["id"]
+    unnamed = perpetua("ask", config, query)
+    assert (unnamed.returncode, b"must name one of" in unnamed.stderr) == (2, True)
+    assert _stop(process) == 0
+    shown = json.loads(perpetua("offsets", "show", config, "--model", "box", "--json").stdout)
+    assert (shown["group"], shown["partitions"][0]["offset"]["round"]) == (many.group, _COUNT)
+    misspelt = perpetua("offsets", "show", config, "--model", "boks")
+    assert b"must be one of box, stump, learn; did you mean box?" in misspelt.stderr
+    checked = perpetua("check", config, "--json")
+    assert checked.returncode == 0, checked.stdout
+    lines = [finding["what"] for finding in json.loads(checked.stdout)]
+    assert sum(line.startswith("model stump: shard") for line in lines) == 2
+    assert lines[-1] == "no model has a copy of another's state"
+    shutil.rmtree(many.folder / "learn-state")
+    broken = perpetua("check", config, "--json")
+    problems = [finding["what"] for finding in json.loads(broken.stdout) if finding["problem"]]
+    assert (broken.returncode, problems) == (1, ["model learn: state folder exists and is private"])
+    assert perpetua("check", config, "--model", "box").returncode == 0
