@@ -16,6 +16,7 @@ class KafkaSettings:
     Attributes:
         servers: Brokers to begin with, "host:port".
         group: The consumer group; its committed offsets are the model's place in the log.
+        shared: Whether other models are in the group too; transactional ids have the topic's name then.
         model: The model's name, in the headers of ledger events.
         reply_topics: Topics that a query's `reply-topic` header may name.
         ledger: Topic of public ledger events; None to drop them.
@@ -28,6 +29,7 @@ class KafkaSettings:
         compressed: Whether the query topic may hold compressed batches, of which a small one can unpack to a large one.
         marks: Topic of our own marks beside the group's offsets (compacted, a partition for each of the query topic's);
             None for none. It is read and written only where there is a `secret`.
+        mark_partitions: How many partitions that topic is made with at least: other models keep theirs on it too.
         secret: Seals the marks and the offsets' metadata, so that nobody else's are taken for ours; None to do without.
         instance: A name for this process that outlives it, so that its restart needs no rebalance; None for none.
         security: How we talk to the brokers; all settings that are made of these share it.
@@ -47,6 +49,7 @@ class KafkaSettings:
     answers: str
     group: str
     model: str
+    shared: bool = False
     reply_topics: frozenset[str] = frozenset()
     ledger: str | None = None
     dead_letter: str | None = None
@@ -55,6 +58,7 @@ class KafkaSettings:
     stop_at: int | Mapping[int, int] | None = None
     compressed: bool = False
     marks: str | None = None
+    mark_partitions: int = 1
     secret: bytes | None = field(default=None, repr=False)
     instance: str | None = None
     security: Security = field(default_factory=Security)

@@ -238,10 +238,13 @@ async def make_missing(
     """
     set_to = wanted_configs(settings, facts, shards, largest_reply, replication)
     missing = [name for name in set_to if name not in facts]
+    own = dict.fromkeys((settings.topic, settings.answers), shards)
+    if settings.marks is not None:
+        own[settings.marks] = max(shards, settings.mark_partitions)
     topics = [
         NewTopic(
             name,
-            shards if name in {settings.topic, settings.answers, settings.marks} else 1,
+            own.get(name, 1),
             replication,
             topic_configs=set_to[name],
         )

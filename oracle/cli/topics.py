@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated
 
 import typer
@@ -10,11 +10,13 @@ import typer
 from connectors.kafka.altering import Change, alter, changes
 from connectors.kafka.topics import TopicFacts, describe, describe_made, make_missing, notes, problems
 from oracle.cli.kafka import open_kafka
-from oracle.cli.options import AsJson, KafkaConfigFile
+from oracle.cli.options import AsJson, KafkaConfigFile, ModelName
 from oracle.cli.output import print_json
+from oracle.config.daemon import load_config, load_configs
 from oracle.errors import InputError
 from oracle.hosting.kafka import KafkaModel
 from oracle.hosting.kafka_settings import largest_reply
+from oracle.hosting.models import most_shards
 
 __all__ = ["run"]
 
@@ -31,8 +33,9 @@ class _Found:
     topics: dict[str, TopicFacts]
 
 
-def run(
+def run(  # noqa: PLR0913, PLR0917 -- the command's options
     config_file: KafkaConfigFile,
+    model: ModelName = None,
     create: Annotated[bool, typer.Option("--create", help="Create the missing topics.")] = False,
     replication: Annotated[int, typer.Option(help="Replication factor of new topics.")] = 1,
     alter_them: Annotated[
@@ -40,27 +43,31 @@ def run(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check a model's Kafka topics, create missing ones, set others as these are. Exits 1 if `serve` would stop."""
+    """Check a model's Kafka topics, create missing ones, set others as these are. Exits 1 if `serve` would stop.
+
+    Of a configuration with many models all are checked, unless one is named.
+    """
     if not 1 <= replication <= 32_767:  # noqa: PLR2004 -- Kafka's own bound
         raise InputError("--replication", replication, "must be from 1 to 32767")
-    model = open_kafka(config_file, "topics")
-    found = asyncio.run(_look(model, replication if create else None, alters=alter_them))
+    configs = load_configs(config_file) if model is None else {None: load_config(config_file, model)}
+    most, told = most_shards(load_configs(config_file).values()), {}
+    for name, config in configs.items():
+        opened = open_kafka(config, "topics")
+        opened = replace(opened, settings=replace(opened.settings, mark_partitions=most))
+        told[name] = asyncio.run(_look(opened, replication if create else None, alters=alter_them))
+        if not as_json:
+            for line in _lines(told[name]):
+                typer.echo(line)
     if as_json:
-        print_json(
-            {
-                "made": found.made,
-                "altered": [change._asdict() for change in found.altered],
-                "differs": [change._asdict() for change in found.differs],
-                "notes": found.notes,
-                "problems": found.problems,
-                "topics": found.topics,
-            }
-        )
-    else:
-        for line in _lines(found):
-            typer.echo(line)
-    if found.problems:
+        shown = {name: _as_json(found) for name, found in told.items()}
+        print_json(shown.get(None, {"models": shown}))
+    if any(found.problems for found in told.values()):
         raise typer.Exit(1)
+
+
+def _as_json(found: _Found) -> dict[str, object]:
+    changed = {name: [change._asdict() for change in getattr(found, name)] for name in ("differs", "altered")}
+    return asdict(found) | changed | {"topics": found.topics}
 
 
 def _lines(found: _Found) -> Iterator[str]:
