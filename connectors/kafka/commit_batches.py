@@ -105,7 +105,7 @@ class CommitBatches:
         body, content_type, headers, key, rejected = next(replies.part(number, number + 1).rows())
         topic = reply_topic(headers, settings.reply_topics, settings.answers)
         if topic not in unavailable:
-            yield topic, reply_headers(content_type, headers), [key], [body]
+            yield topic, reply_headers(content_type, headers, settings.model), [key], [body]
         if settings.dead_letter is None:
             return
         noted = key if settings.dead_letter_bodies else None  # it may be as private as the body

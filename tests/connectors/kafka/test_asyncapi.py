@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import io
+import re
 from pathlib import Path
 from typing import get_args
 
@@ -14,9 +15,11 @@ import yaml
 from msgspec import NODEFAULT
 
 from connectors.base import ARROW_STREAM, JSON, RETAINED, Deliveries, Delivery
+from connectors.events import ANSWER_ID, AnswerIds
 from connectors.kafka.reply_headers import (
     content_type,
     dead_letter,
+    is_event,
     kept_headers,
     reply_headers,
     reply_topic,
@@ -391,5 +394,17 @@ def test_headers_are_those_of_the_connector():
         assert reply_headers(JSON, headers) == [("content-type", b"application/json")]
     many = [(f"ce_{number}", b"") for number in range(1000)]
     assert kept_headers([("other", b"v"), *many]) == tuple(many[:256])  # a flood of them takes no memory
-    types = _SCHEMAS["answerHeaders"]["allOf"][1]["properties"]["content-type"]["enum"]
-    assert types == [JSON, ARROW_STREAM]
+    assert _SCHEMAS["answerHeaders"]["allOf"][1]["properties"]["content-type"]["enum"] == [JSON, ARROW_STREAM]
+
+
+def test_the_answer_to_an_event_is_the_documents():
+    """The examples of an event and of its answer are what the connector makes, with the attributes that are named."""
+    (asked,) = [example for example in _examples("JsonQuery").values() if "ce_id" in example["headers"]]
+    (answered,) = [example for example in _examples("JsonAnswer").values() if "ce_id" in example["headers"]]
+    kept = kept_headers(_headers(asked))
+    assert is_event(kept)
+    own = answered["headers"]["ce_id"].encode()
+    assert reply_headers(JSON, (*kept, (ANSWER_ID, own)), _PLAN.name) == _headers(answered)
+    named = _SCHEMAS["answerHeaders"]["allOf"][1]["properties"]
+    assert set(named) == set(answered["headers"])
+    assert all(re.fullmatch(named["ce_id"]["pattern"], AnswerIds(b"s", "q", 0).of(n).decode()) for n in range(9))

@@ -280,7 +280,8 @@ def test_the_largest_key_and_headers_come_back(narrow_model):
     answer, other = model.read()
     assert answer.key == key
     assert dict(answer.headers)["correlation-id"] == header
-    assert other.headers == (("content-type", JSON.encode()), ("ce_id", b"1"))
+    assert dict(other.headers)["ce_causationid"] == b"1"
+    assert max(len(name) for name, _ in other.headers) < 20
 
 
 _CODECS = ["gzip", "snappy", "lz4", "zstd"]

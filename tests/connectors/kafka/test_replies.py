@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import re
 
 import msgspec
 import numpy as np
@@ -78,11 +79,11 @@ def _topics(model):
 
 
 def test_key_and_headers_come_back_and_the_content_type_is_set(model):
-    """Key, correlation id and CloudEvents headers come back byte for byte, the rest stays away, of errors too."""
-    kept = [("ce_id", b"7"), ("correlation-id", _ID), ("ce_source", b"/s"), ("ce_id", b"8"), ("traceparent", b"00-x")]
+    """Key, correlation id and headers that are no event's come back byte for byte, the rest stays, of errors too."""
+    kept = [("ce_a", b"7"), ("correlation-id", _ID), ("ce_source", b"/s"), ("ce_a", b"8"), ("traceparent", b"00-x")]
     asked = [("x-own", b"1"), *kept, ("content-type", b"Application/JSON; charset=utf-8"), ("reply-topic", b"no")]
     key = b"k\0\xff"
-    model.ask([bodies(1)[0], b"{", None], headers=asked, key=key)
+    model.ask([bodies(1)[0], b"{", None], headers=[*asked, ("answer-id", b"forged")], key=key)
     model.ask([bodies(1)[0]])
     serve_until(model, model.config(), (model.answers, 4))
     *full, bare = model.read()
@@ -92,6 +93,39 @@ def test_key_and_headers_come_back_and_the_content_type_is_set(model):
     assert (bare.headers, bare.key) == ((("content-type", b"application/json"),), None)
     assert full[1].body["error"] == "malformed"
     assert full[2].body["label"] is None
+
+
+def test_answers_to_events_are_events_of_their_own(model):
+    """Each has an id of its own, also where queries have one id, and names its query."""
+    event = {
+        "specversion": "1.0",
+        "id": "q-é",
+        "source": "/asker",
+        "type": "com.example.query",
+        "time": "2026-01-01T00:00:00Z",
+    }
+    more = {"correlationid": "c7", "subject": "flight 5", "tenant": "t"}
+    asked = [(f"ce_{name}", value.encode()) for name, value in (event | more).items()]
+    model.ask([*bodies(2), b"{"], headers=[*asked, ("correlation-id", _ID)])
+    serve_until(model, model.config(), (model.answers, 3))
+    answers = model.read()
+    ids = [dict(answer.headers)["ce_id"] for answer in answers]
+    assert len({*ids, event["id"].encode()}) == 4
+    for answer, own in zip(answers, ids, strict=True):
+        assert re.fullmatch(rb"[0-9a-f]{32}", own)
+        made = {
+            "specversion": "1.0",
+            "id": own.decode(),
+            "source": f"/perpetua/{model.plan.name}",
+            "type": "perpetua.answer",
+        }
+        made |= {"causationid": event["id"]} | more
+        assert dict(answer.headers) == {
+            "content-type": b"application/json",
+            "correlation-id": _ID,
+            **{f"ce_{name}": value.encode() for name, value in made.items()},
+        }
+    assert answers[2].body["error"] == "malformed"
 
 
 _REJECTED = {
@@ -165,7 +199,8 @@ def test_header_names_that_are_no_utf8_do_not_stop_a_shard(model):
     serve_until(model, model.config(), (model.answers, 3))
     found = model.read()
     assert [answer.value for answer in found] == model.expected([first, middle, last])
-    assert found[1].headers == (("content-type", b"application/json"), ("ce_id", b"1"))
+    assert [name for name, _ in found[1].headers if name.startswith("ce_\ufffd")] == []
+    assert dict(found[1].headers)["ce_causationid"] == b"1"
 
 
 def test_records_that_only_a_broker_can_read_do_not_stop_a_shard(model):

@@ -13,6 +13,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from connectors.base import ARROW_STREAM, JSON, Commit, Deliveries, Rejected, Replies, Reply
+from connectors.events import AnswerIds
 from connectors.journal.segment import Found
 from connectors.mqtt.messages import Incoming, delivery, pack, pack_pairs, stored
 from connectors.mqtt.packets import publish_of
@@ -95,7 +96,7 @@ def test_everything_goes_where_the_document_says():
         user=pack_pairs([("traceparent", "00")]),
         expiry=60,
     )
-    came = delivery(Found(1, pack(stored(query, _SETTINGS)), 0))
+    came = delivery(Found(1, pack(stored(query, _SETTINGS)), 0), AnswerIds(b""))
     assert came is not None
     reply = Reply(b"answer", headers=came.headers, key=came.key, rejected=Rejected(Reason.MALFORMED, 1, b"{"))
     plain = Reply(b"plain")
@@ -117,7 +118,7 @@ def _published(example, kind, plan=_PLAN):
     packet = len(topic).to_bytes(2, "big") + topic + b"\0\1" + properties.pack() + body
     message = publish_of({"command": 0x32, "packet": packet})
     assert message is not None
-    came = delivery(Found(1, pack(stored(message, _SETTINGS)), 0))
+    came = delivery(Found(1, pack(stored(message, _SETTINGS)), 0), AnswerIds(b""))
     assert came is not None
     codec = codec_of(plan)
     return codec, codec.decode(Deliveries.of([came]))
