@@ -8,7 +8,7 @@ from oracle.codec.arrow.frames import read_frames
 from oracle.codec.questions import reader_of
 from oracle.planning.plan import Plan
 from oracle.planning.questions import QuestionPlan
-from oracle.planning.serving import BATCH_BYTES, least_bytes, row_bytes
+from oracle.planning.serving import BATCH_BYTES, row_bytes
 
 __all__ = ["Cuts"]
 
@@ -24,7 +24,6 @@ class Cuts:
     def __init__(self, plan: Plan) -> None:
         self._row = row_bytes(plan)
         self._questions = reader_of(plan) if isinstance(plan, QuestionPlan) else None
-        self._densest = -(-self._row // least_bytes(plan)) if plan.features else 0  # for a byte of an Arrow message
 
     def leading(self, deliveries: Deliveries) -> int:
         """Return how many of the leading deliveries are one batch: at least one, if there is any."""
@@ -34,8 +33,6 @@ class Cuts:
         bodies = [body or b"" for body in deliveries.bodies]
         if self._questions is not None:
             return _leading(map(self._questions.rows, bodies), fits, len(bodies))
-        if len(bodies) * self._row + sum(map(len, bodies)) * self._densest <= BATCH_BYTES:
-            return len(bodies)  # whatever they hold
         return _leading(map(_announced, bodies, deliveries.content_types), fits, len(bodies))
 
 

@@ -5,12 +5,14 @@ from typing import Final
 import msgspec
 
 from connectors.kafka.settings import KafkaSettings, Sasl, Security
+from oracle.codec.arrow.messages import ID_BYTES
 from oracle.codec.questions import writer_of
 from oracle.config.credentials import secret_of, tls_of
 from oracle.config.daemon import Config, KafkaSinkConfig, KafkaSourceConfig, SaslConfig
 from oracle.errors import InputError
 from oracle.planning.plan import Plan
 from oracle.planning.questions import QuestionPlan
+from oracle.planning.serving import most_rows
 
 __all__ = ["kafka_settings", "largest_reply", "sasl_of"]
 
@@ -85,8 +87,8 @@ def sasl_of(table: SaslConfig | None) -> Sasl | None:
 def largest_reply(plan: Plan, query_bytes: int) -> int:
     """Return the bytes that the largest reply's record may have, where no query's has more than `query_bytes`.
 
-    Key and headers come back as they are, and may take nearly all of a query's bytes. An Arrow message of r rows and d
-    features has at least r d bytes, and texts in its ids come back as they are; classes are named once. A public
+    Key and headers come back as they are, and may take nearly all of a query's bytes. An Arrow message may be short and
+    have as many rows as any, and its ids `ID_BYTES` more for each than it is long; classes are named once. A public
     question may be answered with a share for each cell of some attributes, or each value of a list.
     """
     limits = plan.limits
@@ -95,6 +97,5 @@ def largest_reply(plan: Plan, query_bytes: int) -> int:
     json = _JSON_REPLY + _ESCAPED * limits.id_bytes + names
     if isinstance(plan, QuestionPlan):
         return json + writer_of(plan).largest + query_bytes + _FRAME
-    rows = min(limits.rows, min(limits.batch_bytes, query_bytes) // len(plan.features))
-    row = _ARROW_ROW + _WHOLE_NUMBER * named
-    return max(json, _ARROW_FRAME + names + row * rows) + query_bytes + _FRAME
+    row = _ARROW_ROW + ID_BYTES + _WHOLE_NUMBER * named
+    return max(json, _ARROW_FRAME + names + row * most_rows(plan)) + query_bytes + _FRAME
