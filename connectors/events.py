@@ -10,7 +10,10 @@ from urllib.parse import quote
 
 import msgspec
 
-__all__ = ["ANSWER_ID", "CAUSE", "TYPE", "VERSION", "AnswerIds", "is_replaced", "source_of"]
+__all__ = ["ANSWER_ID", "CAUSE", "CLOUD_EVENT", "TYPE", "VERSION", "AnswerIds", "is_replaced", "source_of"]
+
+CLOUD_EVENT: Final = "application/cloudevents+json"
+"""Content type of an event in structured mode: an envelope of JSON, which the codec opens."""
 
 VERSION: Final = "1.0"
 """Of CloudEvents."""

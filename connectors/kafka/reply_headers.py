@@ -33,8 +33,10 @@ def content_type(headers: Sequence[tuple[str, bytes | None]]) -> str:
     return (declared or b"").decode("latin-1").partition(";")[0].strip().lower() or JSON
 
 
-def kept_headers(headers: Sequence[tuple[str, bytes | None]]) -> Headers:
+def kept_headers(headers: Sequence[tuple[str, bytes | None]], *, structured: bool = False) -> Headers:
     """Return what the reply will need of a query's headers; a repeated name is kept as often as it stands there.
+
+    Of an event in `structured` mode they are no attributes: its envelope has these.
 
     Names that are not UTF-8, which have lone surrogates here, are left out: they could not be written again. So are all
     beyond the first 256: a record of 1 MB can have 175,000, which take 20 times their bytes.
@@ -42,7 +44,9 @@ def kept_headers(headers: Sequence[tuple[str, bytes | None]]) -> Headers:
     kept = (
         (name, value or b"")  # the bus knows headers without a value
         for name, value in headers
-        if name in _KEPT or name in _REPLY_TOPICS or (name.startswith(_CLOUD_EVENTS) and _is_utf8(name))
+        if name in _KEPT
+        or name in _REPLY_TOPICS
+        or (name.startswith(_CLOUD_EVENTS) and not structured and _is_utf8(name))
     )
     return tuple(islice(kept, _MOST_KEPT))
 

@@ -9,7 +9,7 @@ from typing import Final
 from aiokafka import TopicPartition
 
 from connectors.base import JSON, Deliveries, Headers, Lag
-from connectors.events import ANSWER_ID, AnswerIds
+from connectors.events import ANSWER_ID, CLOUD_EVENT, AnswerIds
 from connectors.kafka.client import batches_between, close_quietly, make_consumer, start
 from connectors.kafka.errors import translated
 from connectors.kafka.internals import BatchConsumer
@@ -248,8 +248,9 @@ def _deliveries(records: Sequence[Record], answer_ids: AnswerIds) -> Deliveries:
     kept: list[Headers] = [()] * len(sent)
     if any(sent):
         kinds = list(map(content_type, sent))
-        for number, record in enumerate(records):
-            one = kept_headers(record.headers)
-            kept[number] = (*one, (ANSWER_ID, answer_ids.of(record.offset))) if is_event(one) else one
+        for number, (record, kind) in enumerate(zip(records, kinds, strict=True)):
+            one = kept_headers(record.headers, structured=kind == CLOUD_EVENT)
+            event = kind == CLOUD_EVENT or is_event(one)
+            kept[number] = (*one, (ANSWER_ID, answer_ids.of(record.offset))) if event else one
     positions = [record.offset + 1 for record in records]
     return Deliveries(positions, list(map(_value, records)), kinds, kept, list(map(_key, records)))

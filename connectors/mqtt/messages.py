@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from connectors.base import ARROW_STREAM, JSON, RETAINED, Delivery
-from connectors.events import ANSWER_ID, AnswerIds
+from connectors.events import ANSWER_ID, CLOUD_EVENT, AnswerIds
 from connectors.journal.segment import Found
 from connectors.mqtt.settings import MqttSettings
 
@@ -191,6 +191,8 @@ def stored(message: Incoming, settings: MqttSettings) -> Query:
     """Return what the journal keeps of a message: all that its answer depends on."""
     kind = content_type(message)
     limit = settings.batch_bytes if kind == ARROW_STREAM else settings.body_bytes
+    if kind == CLOUD_EVENT:  # which may hold either
+        limit = max(settings.batch_bytes, settings.body_bytes)
     return Query(
         message.body[: limit + 1],
         kind,
@@ -220,5 +222,7 @@ def delivery(found: Found, answer_ids: AnswerIds) -> Delivery | None:
 
 
 def _is_event(message: Query) -> bool:
-    """Return whether a query is a CloudEvent in binary mode: its user properties are the attributes."""
+    """Return whether a query is a CloudEvent: an envelope, or user properties are the attributes (binary mode)."""
+    if message.content_type == CLOUD_EVENT:
+        return True
     return message.user != NO_PAIRS and {name for name, _ in unpack_pairs(message.user)} >= _EVENT

@@ -5,6 +5,7 @@ from itertools import accumulate
 
 from connectors.base import ARROW_STREAM, JSON, Deliveries
 from oracle.codec.arrow.frames import read_frames
+from oracle.codec.events import data_of, open_events
 from oracle.codec.questions import reader_of
 from oracle.planning.plan import Plan
 from oracle.planning.questions import QuestionPlan
@@ -23,6 +24,7 @@ class Cuts:
 
     def __init__(self, plan: Plan) -> None:
         self._row = row_bytes(plan)
+        self._limits = plan.limits
         self._questions = reader_of(plan) if isinstance(plan, QuestionPlan) else None
 
     def leading(self, deliveries: Deliveries) -> int:
@@ -30,10 +32,11 @@ class Cuts:
         fits = max(BATCH_BYTES // self._row, 1)
         if self._questions is None and deliveries.content_types.count(JSON) == len(deliveries):
             return min(len(deliveries), fits)
-        bodies = [body or b"" for body in deliveries.bodies]
+        given = data_of(deliveries, open_events(deliveries, self._limits))
+        bodies = [body or b"" for body in given.bodies]
         if self._questions is not None:
             return _leading(map(self._questions.rows, bodies), fits, len(bodies))
-        return _leading(map(_announced, bodies, deliveries.content_types), fits, len(bodies))
+        return _leading(map(_announced, bodies, given.content_types), fits, len(bodies))
 
 
 def _leading(rows: Iterable[int], fits: int, whole: int) -> int:

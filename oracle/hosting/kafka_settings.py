@@ -30,8 +30,8 @@ _WHOLE_NUMBER: Final = 8
 """Bytes that a row takes more where labels are whole numbers other than 0 and 1."""
 
 _ARROW_FRAME: Final = 4096
-_FRAME: Final = 1024
-"""Bytes of a Kafka batch with one record, without key, value and the headers that were asked with."""
+_FRAME: Final = 2048
+"""Bytes of a Kafka batch with one record, and of an event's own attributes, without what was asked with."""
 
 
 def kafka_settings(config: Config, model: str) -> KafkaSettings:
@@ -88,8 +88,9 @@ def largest_reply(plan: Plan, query_bytes: int) -> int:
     """Return the bytes that the largest reply's record may have, where no query's has more than `query_bytes`.
 
     Key and headers come back as they are, and may take nearly all of a query's bytes. An Arrow message may be short and
-    have as many rows as any, and its ids `ID_BYTES` more for each than it is long; classes are named once. A public
-    question may be answered with a share for each cell of some attributes, or each value of a list.
+    have as many rows as any, and its ids `ID_BYTES` more for each than it is long; classes are named once. Its answer
+    is in base64 where it came in an event. A public question may be answered with a share for each cell of some
+    attributes, or each value of a list.
     """
     limits = plan.limits
     named = tuple(plan.labels) != (0, 1)
@@ -98,4 +99,5 @@ def largest_reply(plan: Plan, query_bytes: int) -> int:
     if isinstance(plan, QuestionPlan):
         return json + writer_of(plan).largest + query_bytes + _FRAME
     row = _ARROW_ROW + ID_BYTES + _WHOLE_NUMBER * named
-    return max(json, _ARROW_FRAME + names + row * most_rows(plan)) + query_bytes + _FRAME
+    arrow = _ARROW_FRAME + names + row * most_rows(plan)
+    return max(json, 4 * arrow // 3) + query_bytes + _FRAME

@@ -6,16 +6,18 @@ import re
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
+from connectors.base import ARROW_STREAM
 from connectors.kafka.source import KafkaSource
 from oracle.accounting.ledger import PhaseStarted, ShardStarted, ShardStopped, SideRearmed, decode
 from oracle.codec.rejections import Reason
 from oracle.errors import RefusedError
 from tests.support.kafka_here import serve_here
 from tests.support.kafka_records import batch, produce, record, sealed
-from tests.support.shards import bodies
+from tests.support.shards import arrow_body, bodies
 from tests.support.waiting import TIMEOUT, eventually
 
 _ID = b"a correlation id \0\xff"
@@ -126,6 +128,30 @@ def test_answers_to_events_are_events_of_their_own(model):
             **{f"ce_{name}": value.encode() for name, value in made.items()},
         }
     assert answers[2].body["error"] == "malformed"
+
+
+def test_events_in_structured_mode(model):
+    """An envelope as the record's value: answered by one as value, no attribute in its headers; malformed ones too."""
+    query = {"x": [0.5, 0.5]}
+    event = {"specversion": "1.0", "id": "7", "source": "/asker", "type": "t", "correlationid": "c", "data": query}
+    arrow = arrow_body(pa.table({"a": [0.5, 0.25], "b": [0.5, 0.25], "id": [1, 2]}))
+    packed = {"data": None, "data_base64": base64.b64encode(arrow).decode(), "datacontenttype": ARROW_STREAM}
+    events = [event, {name: value for name, value in (event | packed).items() if value}, {**event, "id": ""}]
+    kind = ("content-type", b"Application/CloudEvents+JSON; charset=utf-8")
+    model.ask(map(msgspec.json.encode, events), headers=[kind, ("ce_id", b"no"), ("correlation-id", _ID)], key=b"k")
+    serve_until(model, model.config(), (model.answers, 3))
+    answers = model.read()
+    for answer in answers:
+        assert answer.headers == (("content-type", b"application/cloudevents+json"), ("correlation-id", _ID))
+        assert (answer.key, answer.body["type"], answer.body["correlationid"]) == (b"k", "perpetua.answer", "c")
+    assert len({answer.body["id"] for answer in answers} | {"7"}) == 4
+    first, rows, refused = (answer.body for answer in answers)
+    assert (first["causationid"], first["data"]["round"], rows["causationid"]) == ("7", 0, "7")
+    with pa.ipc.open_stream(base64.b64decode(rows["data_base64"])) as reader:
+        assert reader.read_all()["round"].to_pylist() == [1, 2]
+    assert refused["data"]["field"] == "id"
+    (note,) = model.read(f"{model.name}.dead")
+    assert (note.body["reason"], note.body["size"]) == ("malformed", len(msgspec.json.encode(events[2])))
 
 
 _REJECTED = {

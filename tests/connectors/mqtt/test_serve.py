@@ -56,6 +56,20 @@ def test_answers_to_events_are_events_of_their_own(served):
         assert answer.user == (*made, *causes)
 
 
+def test_events_in_structured_mode(served):
+    """An envelope as payload is answered by one, at its response topic, under its correlation data; batches are not."""
+    asker = served.asker()
+    event = {"specversion": "1.0", "id": "7", "source": "/asker", "type": "t", "data": {"x": [0.5, 0.5]}}
+    for number, kind in enumerate(("application/cloudevents+json", "application/cloudevents-batch+json")):
+        asker.ask(served.queries, msgspec.json.encode(event), content_type=kind, correlation=b"c%d" % number)
+    answer, refused = wait_for(served, asker, 2)
+    assert (answer.content_type, answer.correlation) == ("application/cloudevents+json", b"c0")
+    told = msgspec.json.decode(answer.body)
+    assert (told["causationid"], told["source"]) == ("7", f"/perpetua/{served.plan.name}")
+    assert (told["data"]["round"], told["id"] != "7") == (0, True)
+    assert msgspec.json.decode(refused.body)["error"] == "unsupported-content"
+
+
 def test_response_topics_are_honoured_under_the_allow_list_only(served):
     """A topic that a filter matches gets the answer; any other, and the model's own topics, are passed over."""
     allowed = f"{served.name}/replies/a/b"
