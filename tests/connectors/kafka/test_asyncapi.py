@@ -15,7 +15,7 @@ import yaml
 from msgspec import NODEFAULT
 
 from connectors.base import ARROW_STREAM, JSON, RETAINED, Deliveries, Delivery
-from connectors.events import ANSWER_ID, AnswerIds
+from connectors.events import ANSWER_ID, CLOUD_EVENT, AnswerIds
 from connectors.kafka.reply_headers import (
     content_type,
     dead_letter,
@@ -27,6 +27,7 @@ from connectors.kafka.reply_headers import (
 from oracle.accounting import ledger
 from oracle.codec.arrow.messages import ArrowQueries
 from oracle.codec.batches import BatchCodec
+from oracle.codec.events import EventCodec
 from oracle.codec.guarded import GuardedCodec
 from oracle.codec.json.public import Several
 from oracle.codec.json.truths import Truth, TruthCodec
@@ -143,6 +144,27 @@ def test_arrow_queries_and_their_answers():
     assert table["label"].to_pylist() == [1, -1, -1]
     assert table["error"].to_pylist() == [None, None, "not-finite"]
     assert _headers(answered) == reply_headers(reply.content_type, reply.headers)
+
+
+def test_an_event_and_its_answer():
+    """The example of an answer in an envelope is, field by field, the reply to the example of a query in one."""
+    (asked,) = _examples("CloudEvent").values()
+    (answered,) = _examples("CloudEventAnswer").values()
+    assert content_type(_headers(asked)) == CLOUD_EVENT
+    codec = EventCodec(codec_of(_PLAN), _PLAN)
+    own = answered["payload"]["id"].encode()
+    delivery = Delivery(1, msgspec.json.encode(asked["payload"]), CLOUD_EVENT, ((ANSWER_ID, own),))
+    batch = codec.decode(Deliveries.of([delivery]))
+    one = np.ones(1, dtype=np.int64)
+    answers = Answers(one.astype(np.int8), 17, one, np.zeros(2, np.uint64), ())
+    (reply,) = codec.encode(batch, answers).rows()
+    assert (msgspec.json.decode(reply.body), reply.content_type) == (answered["payload"], CLOUD_EVENT)
+    given = set(_SCHEMAS["cloudEvent"]["properties"]) - {"specversion", "id", "source", "type", "datacontenttype"}
+    whole = asked["payload"] | dict.fromkeys(given - {"data", "data_base64"}, "v")
+    (reply,) = codec.encode(
+        codec.decode(Deliveries.of([delivery._replace(body=msgspec.json.encode(whole))])), answers
+    ).rows()
+    assert set(msgspec.json.decode(reply.body)) == set(_SCHEMAS["cloudEventAnswer"]["properties"]) - {"data_base64"}
 
 
 def test_a_round_that_an_ensemble_rested_in_has_an_error():
@@ -394,7 +416,8 @@ def test_headers_are_those_of_the_connector():
         assert reply_headers(JSON, headers) == [("content-type", b"application/json")]
     many = [(f"ce_{number}", b"") for number in range(1000)]
     assert kept_headers([("other", b"v"), *many]) == tuple(many[:256])  # a flood of them takes no memory
-    assert _SCHEMAS["answerHeaders"]["allOf"][1]["properties"]["content-type"]["enum"] == [JSON, ARROW_STREAM]
+    types = _SCHEMAS["answerHeaders"]["allOf"][1]["properties"]["content-type"]["enum"]
+    assert types == [JSON, ARROW_STREAM, CLOUD_EVENT]
 
 
 def test_the_answer_to_an_event_is_the_documents():
