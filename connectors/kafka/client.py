@@ -3,14 +3,15 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.conn import create_conn
 
 from connectors.kafka.errors import translated
-from connectors.kafka.internals import BatchConsumer, Client, begins_soon, close, connections
+from connectors.kafka.internals import BatchConsumer, Client, IncrementalConsumer, begins_soon, close, connections
 from connectors.kafka.record_batches import RecordBatch
 from connectors.kafka.settings import KafkaSettings
 from connectors.tls import tls_context
@@ -22,13 +23,17 @@ __all__ = [
     "batches_between",
     "close_quietly",
     "make_consumer",
+    "make_incremental",
     "make_member",
     "make_producer",
     "make_sender",
+    "make_writer",
     "start",
     "started",
     "still_answered",
     "transactional_id",
+    "transactional_ids",
+    "writer_id",
 ]
 
 _Client = TypeVar("_Client", bound=Client)
@@ -41,6 +46,9 @@ _RETRY_MS = 20
 
 _CLOSE_SECONDS = 5.0
 
+_FETCHED_PARTS = 4
+"""Partitions that one answer can hold as much of as may be asked for: the answer is in memory twice as it comes."""
+
 _PROBE_MS = 5000
 _POLL_MS = 200
 
@@ -48,20 +56,32 @@ _closing: set[asyncio.Task[None]] = set()
 
 
 def transactional_id(settings: KafkaSettings, partition: int) -> str:
-    """Return the id under which one owner at a time writes a partition's answers."""
-    return f"{settings.group}-{partition}"
+    """Return the id under which one owner at a time writes a partition's answers; it begins with the group's name."""
+    return f"{settings.group}-{settings.topic}-{partition}" if settings.shared else f"{settings.group}-{partition}"
+
+
+def transactional_ids(settings: KafkaSettings, partition: int) -> tuple[str, str]:
+    """Return a partition's id, and that which it has where the group is shared, or is not: both must be fenced.
+
+    Its own first: of two that open it at once, each under the other's second, one at most is left.
+    """
+    other = replace(settings, shared=not settings.shared)
+    return transactional_id(settings, partition), transactional_id(other, partition)
+
+
+def writer_id(settings: KafkaSettings, name: str) -> str:
+    """Return the transactional id of a writer of the group."""
+    return f"{settings.group}-writer-{name}"
 
 
 def make_consumer(settings: KafkaSettings) -> BatchConsumer:
     """Return a consumer of `RecordBatch`es without a group, for one partition; aborted transactions are left out."""
-    return BatchConsumer(
-        **_common(settings),
-        enable_auto_commit=False,
-        auto_offset_reset="none",
-        isolation_level="read_committed",
-        max_partition_fetch_bytes=settings.fetch_bytes,
-        retry_backoff_ms=_RETRY_MS,
-    )
+    return BatchConsumer(**_reading(settings))
+
+
+def make_incremental(settings: KafkaSettings) -> IncrementalConsumer:
+    """Return the same for partitions that come and go."""
+    return IncrementalConsumer(**_reading(settings), fetch_max_bytes=_FETCHED_PARTS * settings.fetch_bytes)
 
 
 def make_member(settings: KafkaSettings) -> AIOKafkaConsumer:
@@ -81,9 +101,18 @@ def make_member(settings: KafkaSettings) -> AIOKafkaConsumer:
 
 def make_producer(settings: KafkaSettings, partition: int) -> AIOKafkaProducer:
     """Return the producer of one partition's answers; starting it fences every earlier one."""
+    return _transactional(settings, transactional_id(settings, partition))
+
+
+def make_writer(settings: KafkaSettings, name: str) -> AIOKafkaProducer:
+    """Return the producer of a writer; it must be started once, and before anybody is told its name."""
+    return _transactional(settings, writer_id(settings, name))
+
+
+def _transactional(settings: KafkaSettings, identifier: str) -> AIOKafkaProducer:
     producer = AIOKafkaProducer(
         **_common(settings),
-        transactional_id=transactional_id(settings, partition),
+        transactional_id=identifier,
         transaction_timeout_ms=_milliseconds(settings.transaction_seconds),
         enable_idempotence=True,
         max_batch_size=settings.batch_bytes,
@@ -123,7 +152,14 @@ async def started(client: _Client, settings: KafkaSettings, what: str) -> AsyncI
         await close_quietly(client)
 
 
-async def start(client: Client, settings: KafkaSettings, what: str) -> None:
+class Startable(Protocol):
+    """What can be started, as the client's own."""
+
+    async def start(self) -> None:
+        """Begin, or raise what the client raises."""
+
+
+async def start(client: Startable, settings: KafkaSettings, what: str) -> None:
     """Start a consumer, a producer or an admin client; `what` begins the message of whatever goes wrong.
 
     Where it cannot begin, the client says so but not why; then each server is tried by itself.
@@ -209,6 +245,16 @@ def _common(settings: KafkaSettings, request_seconds: float | None = None) -> di
         "bootstrap_servers": list(settings.servers),
         "client_id": CLIENT_ID,
         "request_timeout_ms": _milliseconds(request_seconds or settings.request_seconds),
+    }
+
+
+def _reading(settings: KafkaSettings) -> dict[str, Any]:
+    return _common(settings) | {
+        "enable_auto_commit": False,
+        "auto_offset_reset": "none",
+        "isolation_level": "read_committed",
+        "max_partition_fetch_bytes": settings.fetch_bytes,
+        "retry_backoff_ms": _RETRY_MS,
     }
 
 

@@ -6,7 +6,7 @@ Its version is pinned; `tests/connectors/kafka/test_internals.py` fails where a 
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from types import FunctionType, MethodType
 from typing import Any, Final, TypeAlias
@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 from aiokafka import AIOKafkaClient, AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.consumer.fetcher import Fetcher, PartitionRecords
+from aiokafka.consumer.subscription_state import Assignment, TopicPartitionState
 from aiokafka.errors import ConcurrentTransactions, KafkaError
 from aiokafka.producer.sender import AddPartitionsToTxnHandler, Sender
 from aiokafka.protocol.group import SyncGroupRequest
@@ -23,6 +24,8 @@ from connectors.kafka.record_batches import FetchedBatches
 __all__ = [
     "BatchConsumer",
     "Client",
+    "IncrementalConsumer",
+    "TopicPartitionState",
     "begins_soon",
     "close",
     "connections",
@@ -39,6 +42,24 @@ _FENCED_INSTANCE_ID: Final = 82
 _FIRST_PAUSE: Final = 0.001
 _LONGEST_PAUSE: Final = 0.02
 """Seconds; the client's own, each time."""
+
+_LONG_POLL_MS: Final = 200
+_SHORT_POLL_MS: Final = 20
+"""How long brokers wait for a first record, where all of several partitions are asked for, and where some are not.
+
+What is handed over meanwhile is asked for again only behind the answer.
+"""
+
+_ASKED: Final = 0.0002
+_BROUGHT: Final = 0.001
+_SLOWEST: Final = 0.1
+"""Seconds between an answer and the next request, for each partition but one that was named, or had something; at most.
+
+To read a request's names, and to answer what was brought, take time for each of them, however little it is.
+"""
+
+_REST: Final = 0.2
+"""Seconds for which a partition is left out that is refused, or has no leader: such an answer comes at once."""
 
 
 def _rebound(function: Callable[..., Any], **names: object) -> Any:  # noqa: ANN401 -- a method of the same type
@@ -67,6 +88,107 @@ class BatchConsumer(AIOKafkaConsumer):
     """A consumer that hands over `RecordBatch`es, not records: an object for each takes longer than all else."""
 
     start = _rebound(AIOKafkaConsumer.start, Fetcher=_Fetcher)
+
+
+class _Awake:
+    """An assignment without the partitions that are left out for a while."""
+
+    def __init__(self, assignment: Assignment, parts: Collection[TopicPartition]) -> None:
+        self.tps = parts
+        self.state_value = assignment.state_value
+
+
+class _SharedFetcher(_Fetcher):
+    """Fetches for many callers, each of which reads one partition at its own pace, and wakes those only that have some.
+
+    The client's own asks for nothing as long as one caller leaves something; here only its partition is left out.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 -- the client's
+        self.arrived: dict[TopicPartition, Callable[[], None]] = {}
+        self._rests: dict[TopicPartition, float] = {}
+        super().__init__(*args, **kwargs)
+        self._prefetch_backoff = 0.0
+        self._alone_ms = self._fetch_max_wait_ms
+
+    def _get_actions_per_node(self, assignment: Assignment) -> Any:  # noqa: ANN401 -- the client's
+        now = self._loop.time()
+        self._rests = {part: until for part, until in self._rests.items() if until > now}
+        awake = assignment.tps - self._rests.keys()
+        self._rests |= {part: now + _REST for part in awake if self._select_read_replica(part) in {None, -1}}
+        several = _SHORT_POLL_MS if self._records else _LONG_POLL_MS
+        self._fetch_max_wait_ms = several if len(awake) > 1 else self._alone_ms
+        return super()._get_actions_per_node(_Awake(assignment, awake))
+
+    async def _proc_fetch_request(self, assignment: Assignment, node_id: int, request: Any) -> bool:  # noqa: ANN401
+        asked = {
+            TopicPartition(topic, number): offset for topic, parts in request.topics for number, offset, _ in parts
+        }
+        states = {part: assignment.state_value(part) for part in asked}
+        for state in states.values():
+            state.timestamp = None  # it is set for those that are answered for without an error
+        await super()._proc_fetch_request(assignment, node_id, request)
+        until = self._loop.time() + _REST
+        brought = [part for part in asked if part in self._records]
+        for part in brought:
+            self.arrived[part]()
+        for part, state in states.items():
+            same = state is assignment.state_value(part) and state.has_valid_position
+            if same and state.position == asked[part] and state.timestamp is None:
+                self._rests[part] = until
+        pause = _ASKED * (len(asked) - 1) + _BROUGHT * max(len(brought) - 1, 0)
+        await asyncio.sleep(min(pause, _SLOWEST))
+        return False  # nobody waits for whatever comes
+
+    def leave(self, part: TopicPartition) -> None:
+        """Forget what was fetched of a partition."""
+        self._records.pop(part, None)
+        self._rests.pop(part, None)
+        self.arrived.pop(part, None)
+
+
+class IncrementalConsumer(BatchConsumer):
+    """A `BatchConsumer` whose partitions come and go one by one, without a word to the others.
+
+    `assign` would end all requests that are under way, and forget positions and what was fetched.
+    """
+
+    _fetcher: _SharedFetcher
+    start = _rebound(AIOKafkaConsumer.start, Fetcher=_SharedFetcher)
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 -- the client's
+        super().__init__(**settings)
+        self._subscription.assign_from_user([])
+
+    @property
+    def fetching(self) -> bool:
+        """Whether it was started, and nothing unforeseen has ended its work."""
+        return not self._fetcher.error_future.done()
+
+    async def follow(self, topics: Iterable[str]) -> bool:
+        """Keep the metadata of these topics only, and return whether a broker gave them."""
+        self._client.set_topics(topics)
+        return await self._client.force_metadata_update()
+
+    def incremental_assign(self, part: TopicPartition, offset: int, arrived: Callable[[], None]) -> TopicPartitionState:
+        """Fetch a partition from an offset on, anew if it was fetched already, and return where it is.
+
+        `arrived` is called when there is something to be had by `getmany`, or an error.
+        """
+        assignment = self._subscription.subscription.assignment
+        assignment._topic_partitions |= {part}  # noqa: SLF001
+        state = assignment._tp_state[part] = TopicPartitionState(assignment)  # noqa: SLF001
+        self._fetcher.leave(part)
+        self._fetcher.arrived[part] = arrived
+        self.seek(part, offset)
+        return state
+
+    def incremental_unassign(self, part: TopicPartition) -> None:
+        """Fetch a partition no longer; an answer that is under way finds no position of it."""
+        assignment = self._subscription.subscription.assignment
+        assignment._topic_partitions -= {part}  # noqa: SLF001
+        assignment._tp_state[part] = TopicPartitionState(assignment)  # noqa: SLF001
+        self._fetcher.leave(part)
 
 
 def connections(client: Client) -> AIOKafkaClient:

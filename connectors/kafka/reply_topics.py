@@ -81,6 +81,11 @@ class ReplyTopics:
         self._reasons: dict[str, str] = {}
         self._suspended: dict[str, _Suspension] = {}
 
+    @property
+    def doubted(self) -> bool:
+        """Whether some have spoilt a transaction and none since is known to have been committed with them."""
+        return bool(self._suspended)
+
     async def unavailable(self, client: AIOKafkaClient, topics: Collection[str]) -> frozenset[str]:
         """Return which of some reply topics take nothing now.
 

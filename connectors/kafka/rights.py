@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaClient, errors
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.transaction import AddOffsetsToTxnRequest
 
-from connectors.kafka.client import admin, transactional_id
+from connectors.kafka.client import admin, transactional_ids, writer_id
 from connectors.kafka.group import until_coordinated
 from connectors.kafka.internals import connections
 from connectors.kafka.metadata import READ, WRITE, look
@@ -41,7 +41,8 @@ _TOLD: Final = frozenset(
 async def check_rights(settings: KafkaSettings, partitions: int) -> None:
     """Refuse rules under which a daemon could not read queries, write what it writes, or commit.
 
-    Only those topics are looked at that there are; each of the query topic's `partitions` has a transactional id.
+    Only those topics are looked at that there are. Each of the query topic's `partitions` has transactional ids, and
+    each process one.
 
     Raises:
         RefusedError: Something is withheld; the message says how to grant it.
@@ -57,8 +58,8 @@ async def _withheld(client: AIOKafkaClient, settings: KafkaSettings, partitions:
     for name, operation in await _withheld_topics(client, settings):
         yield _what_to_do(settings, _NAMES[operation], "topic", name)
     refused: set[type[Exception]] = set()
-    for partition in range(partitions):
-        name = transactional_id(settings, partition)
+    names = {name for partition in range(partitions) for name in transactional_ids(settings, partition)}
+    for name in sorted(names | {writer_id(settings, "any")}):
         refused.add(
             await until_coordinated(partial(_commit_as_nobody, client, name, settings.group), settings.request_seconds)
         )

@@ -42,6 +42,7 @@ class KafkaSettings:
     Attributes:
         servers: Brokers to begin with, "host:port".
         group: The consumer group; its committed offsets are the model's place in the log.
+        shared: Whether other models are in the group too; transactional ids have the topic's name then.
         model: The model's name, in the headers of ledger events.
         reply_topics: Topics that a query's `reply-topic` header may name.
         ledger: Topic of public ledger events; None to drop them.
@@ -53,6 +54,7 @@ class KafkaSettings:
         stop_at: The first offset that is not answered any more, on every partition or by partition; None for no end.
         marks: Topic of our own marks beside the group's offsets (compacted, a partition for each of the query topic's);
             None for none. It is read and written only where there is a `secret`.
+        mark_partitions: How many partitions that topic is made with at least: other models keep theirs on it too.
         secret: Seals the marks and the offsets' metadata, so that nobody else's are taken for ours; None to do without.
         instance: A name for this process that outlives it, so that its restart needs no rebalance; None for none.
         session_seconds: Silence after which the group takes our partitions away.
@@ -71,6 +73,7 @@ class KafkaSettings:
     answers: str
     group: str
     model: str
+    shared: bool = False
     reply_topics: frozenset[str] = frozenset()
     ledger: str | None = None
     dead_letter: str | None = None
@@ -78,6 +81,7 @@ class KafkaSettings:
     first_offset: int | Literal["latest"] | Mapping[int, int] = 0
     stop_at: int | Mapping[int, int] | None = None
     marks: str | None = None
+    mark_partitions: int = 1
     secret: bytes | None = field(default=None, repr=False)
     instance: str | None = None
     security: Security = Security()

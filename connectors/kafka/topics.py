@@ -206,10 +206,13 @@ async def make_missing(
         wanted += (settings.marks,)
         set_to[settings.marks] = MARK_CONFIG
     missing = [name for name in wanted if name not in facts]
+    own = dict.fromkeys((settings.topic, settings.answers), shards)
+    if settings.marks is not None:
+        own[settings.marks] = max(shards, settings.mark_partitions)
     topics = [
         NewTopic(
             name,
-            shards if name in {settings.topic, settings.answers, settings.marks} else 1,
+            own.get(name, 1),
             replication,
             topic_configs=dict(set_to[name]),
         )

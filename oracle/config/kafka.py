@@ -19,7 +19,8 @@ class KafkaSourceConfig(ConfigTable):
     Attributes:
         kind: "kafka".
         topic: The model's queries.
-        group: The consumer group; by default "perpetua-" and the model's name. One model, one group.
+        group: The consumer group; by default "perpetua-" and the model's name. One model, one group, but that
+            `[[models]]` share one.
         first_offset: Where a state that has answered nothing begins: one number for all partitions, or a table by
             partition (0 for those that are not in it), as logs that lost records begin at different offsets. Of every
             state, a partition's unanswered queries before its offset that were deleted are given up. "latest" is the

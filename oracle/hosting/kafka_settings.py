@@ -51,6 +51,7 @@ def kafka_settings(config: Config, model: str) -> KafkaSettings:
         answers=sink.topic,
         group=group,
         model=model,
+        shared=config.entry is not None,
         reply_topics=frozenset(sink.reply_topics),
         ledger=sink.ledger,
         dead_letter=sink.dead_letter,

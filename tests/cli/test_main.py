@@ -52,6 +52,12 @@ def test_usage_errors_are_one_line(refused, arguments):
     assert "--help" in refused(2, *arguments)
 
 
+def test_an_unknown_choice_is_named_with_those_there_are(refused):
+    """Nothing of what reads the command line shows."""
+    said = refused(2, "schema", "m.toml", "--of", "nothing")
+    assert "Invalid value for '--of': 'nothing' is not one of 'query', 'answer'." in said
+
+
 @pytest.mark.parametrize("name", ["plan", "serve", "check"])
 def test_missing_file(cli, tmp_path, name):
     """A file that is not there is named, with the system's reason."""
@@ -66,7 +72,7 @@ def test_bug_shows_no_traceback(cli, monkeypatch, tmp_path):
     def burst(_path):
         raise ZeroDivisionError("secret")
 
-    monkeypatch.setattr("oracle.cli.serve.command.load_config", burst)
+    monkeypatch.setattr("oracle.cli.serve.command.load_configs", burst)
     result = cli("serve", tmp_path / "c.toml")
     assert (result.code, result.out) == (70, "")
     assert result.err.startswith("perpetua: internal error: ZeroDivisionError")
