@@ -16,8 +16,9 @@ from connectors.kafka.topics import count_partitions
 from connectors.kafka.traffic import first_and_last
 from oracle import durable
 from oracle.cli.kafka import open_kafka
-from oracle.cli.options import AsJson, KafkaConfigFile
+from oracle.cli.options import AsJson, KafkaConfigFile, ModelName
 from oracle.cli.output import print_json
+from oracle.config.daemon import load_config
 from oracle.errors import InputError, RefusedError, StateError, StorageError
 from oracle.hosting.kafka import KafkaModel
 from oracle.hosting.moving import Arrival, export_offsets, export_secret, import_offsets
@@ -50,15 +51,17 @@ class Origin(StrEnum):
 
 
 @app.command("show")
-def show(config_file: KafkaConfigFile, partition: _Partition = None, as_json: AsJson = False) -> None:
+def show(
+    config_file: KafkaConfigFile, model: ModelName = None, partition: _Partition = None, as_json: AsJson = False
+) -> None:
     """Show by partition what the group and our mark say was answered. Changes nothing; exits 1 if they disagree."""
-    model = open_kafka(config_file, "offsets", partition)
-    found = [asyncio.run(_told(model, number)) for number in _partitions(model, partition)]
+    opened = open_kafka(load_config(config_file, model), "offsets", partition)
+    found = [asyncio.run(_told(opened, number)) for number in _partitions(opened, partition)]
     if as_json:
-        print_json({"group": model.settings.group, "partitions": found})
+        print_json({"group": opened.settings.group, "partitions": found})
     else:
         for told in found:
-            for line in _lines(model, told):
+            for line in _lines(opened, told):
                 typer.echo(line)
     if not all(told["agree"] for told in found):
         raise typer.Exit(1)
@@ -67,6 +70,7 @@ def show(config_file: KafkaConfigFile, partition: _Partition = None, as_json: As
 @app.command("restore")
 def restore(
     config_file: KafkaConfigFile,
+    model: ModelName = None,
     partition: _Partition = None,
     origin: Annotated[
         Origin | None,
@@ -79,14 +83,15 @@ def restore(
     answered behind the newest snapshot are answered again, with the same
     bytes.
     """
-    model = open_kafka(config_file, "offsets", partition)
-    for number in _partitions(model, partition):
-        typer.echo(f"partition {number}: {asyncio.run(_restore(model, number, origin))}")
+    opened = open_kafka(load_config(config_file, model), "offsets", partition)
+    for number in _partitions(opened, partition):
+        typer.echo(f"partition {number}: {asyncio.run(_restore(opened, number, origin))}")
 
 
 @app.command("export")
 def export(
     config_file: KafkaConfigFile,
+    model: ModelName = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Write to this new file; by default to standard output.")
     ] = None,
@@ -97,10 +102,10 @@ def export(
     `offsets import`, which also brings the model back. Run again it
     says the same, as long as the state is where it was.
     """
-    model = open_kafka(config_file, "offsets")
+    opened = open_kafka(load_config(config_file, model), "offsets")
     if out is not None and out.exists():
         raise InputError("--out", str(out), "must not exist yet")
-    found = export_offsets(model)
+    found = export_offsets(opened)
     data = msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
     if out is None:
         typer.echo(data.decode(), nl=False)
@@ -121,6 +126,7 @@ def export(
 def import_(
     config_file: KafkaConfigFile,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="What `perpetua offsets export` wrote.")],
+    model: ModelName = None,
     at: Annotated[
         list[str] | None,
         typer.Option(metavar="PARTITION=OFFSET", help="Where a partition's next query lies; may be repeated."),
@@ -133,15 +139,15 @@ def import_(
     query lies is found by the records before it, which must be copies
     of those that were answered last; --at or --same says it.
     """
-    model = open_kafka(config_file, "offsets")
+    opened = open_kafka(load_config(config_file, model), "offsets")
     places = _places(at or [])
     if same and places:
         raise InputError("--same", same, "must be left out where --at is given")
     try:
-        found = open_export(durable.read(file), export_secret(model))
+        found = open_export(durable.read(file), export_secret(opened))
     except OSError as exc:
         raise StorageError(f"{file}: cannot be read: {exc.strerror}") from exc
-    for number, arrival in enumerate(import_offsets(model, found, places, same=same)):
+    for number, arrival in enumerate(import_offsets(opened, found, places, same=same)):
         typer.echo(f"partition {number}: {_arrived(arrival)}")
 
 

@@ -10,7 +10,8 @@ from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.topics import count_partitions, describe, grow
 from connectors.retry import retry
 from oracle.cli.kafka import open_kafka
-from oracle.cli.options import KafkaConfigFile
+from oracle.cli.options import KafkaConfigFile, ModelName
+from oracle.config.daemon import load_config
 from oracle.errors import BusError, InputError
 from oracle.hosting.kafka import check_topics
 
@@ -20,6 +21,7 @@ __all__ = ["run"]
 def run(
     config_file: KafkaConfigFile,
     partitions: Annotated[int, typer.Option("--partitions", help="Of the query topic from now on.")],
+    model: ModelName = None,
 ) -> None:
     """Give a model's Kafka topics more partitions, up to the shards that its state was made with.
 
@@ -28,11 +30,11 @@ def run(
     restart. Nothing that was learned or answered moves: each shard
     keeps its own rows, queries and budget.
     """
-    model = open_kafka(config_file, "partitions")
-    if not 1 <= partitions <= model.shards:
-        bound = f"must be from 1 to {model.shards}, the shards that the state was made with (`perpetua init --shards`)"
+    opened = open_kafka(load_config(config_file, model), "partitions")
+    if not 1 <= partitions <= opened.shards:
+        bound = f"must be from 1 to {opened.shards}, the shards that the state was made with (`perpetua init --shards`)"
         raise InputError("--partitions", partitions, bound)
-    for name in asyncio.run(_grown(asyncio.run(check_topics(model)).settings, partitions)):
+    for name in asyncio.run(_grown(asyncio.run(check_topics(opened)).settings, partitions)):
         typer.echo(f"topic {name}: has {partitions} partitions")
 
 

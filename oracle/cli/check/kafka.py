@@ -11,7 +11,7 @@ from oracle.cli.kafka import last_commit
 from oracle.cli.states import newest_snapshot
 from oracle.config.daemon import Config
 from oracle.errors import MisplacedError, PerpetuaError
-from oracle.hosting.kafka import KafkaModel, check_topics, misplaced, open_model
+from oracle.hosting.kafka import KafkaModel, check_topics, misplaced, open_model, topic_notes
 from oracle.runtime.shard import Shard
 from oracle.state.folder import check_mode, is_held
 from oracle.state.shards import shard_folder
@@ -35,8 +35,9 @@ def check_kafka(config: Config, findings: Findings) -> None:
     findings.web(config.web, held=any(map(is_held, folders)))
     findings.space(folders)
     findings.plan(lambda: model.plan)
-    findings.holds("topics exist and fit the plan", lambda: asyncio.run(check_topics(model)))
-    if not findings[-1].unreachable:
+    for note in findings.get("topics exist and fit the plan", lambda: asyncio.run(_look_at_topics(model))) or ():
+        findings.note(note)
+    if not any(finding.unreachable for finding in findings):
         findings.holds(
             "ACLs allow reading, writing and committing",
             lambda: asyncio.run(check_rights(model.settings, model.shards)),
@@ -57,6 +58,11 @@ def _served(model: KafkaModel) -> int:
         return min(asyncio.run(count_partitions(model.settings)) or model.shards, model.shards)
     except PerpetuaError:
         return model.shards
+
+
+async def _look_at_topics(model: KafkaModel) -> list[str]:
+    await check_topics(model)
+    return await topic_notes(model)
 
 
 def _check_shard(model: KafkaModel, partition: int) -> str:

@@ -29,6 +29,7 @@ from oracle.state.paused import is_paused
 from oracle.state.store import Store
 from oracle.telemetry.ledger_event import shard_event
 from oracle.telemetry.log import PublicLog
+from oracle.telemetry.models import Models
 from oracle.telemetry.registry import Registry
 from oracle.telemetry.reporter import Reporter
 
@@ -46,7 +47,7 @@ def serve_single(config: Config) -> None:
     """
     store, plan = open_store(config.state)
     with store:
-        run_logged(config, plan, partial(_serve, config, store, plan))
+        run_logged(config, plan.name, partial(_serve, config, store, plan))
 
 
 async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> int:
@@ -67,8 +68,8 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
             **more,
         )
         daemon.install_signals(os._exit)
-        folder = config.state.folder
-        async with web_beside(config.web, registry, lambda _shard: folder, log), paused.watching(), beside:
+        models = Models.only(registry, lambda _shard: config.state.folder, log)
+        async with web_beside(config.web, models, log), paused.watching(), beside:
             try:
                 return await daemon.run()
             except MisplacedError as exc:

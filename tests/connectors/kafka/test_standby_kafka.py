@@ -6,7 +6,7 @@ import io
 from typing import Any
 
 from oracle.config.daemon import load_config
-from oracle.hosting.kafka import check_topics, make_fleet, open_model
+from oracle.hosting.kafka import KafkaGroup, check_topics, open_model
 from oracle.state.waiting import DeferredStore
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.registry import Registry
@@ -74,9 +74,10 @@ def test_what_was_followed_is_not_restored(model, monkeypatch):
     async def run():
         served = await check_topics(open_model(load_config(config)))
         registry = Registry(served.plan, PublicLog(stream, "json", "m"), version="test", grouped=True)
-        parts: Any = make_fleet(served, registry, "test")
-        fleet, membership = parts
-        follower = membership.follower(0)
+        group = KafkaGroup(served.settings, [served.settings.topic], lambda _text: None)
+        parts: Any = group.open_fleet(served, registry, "test")
+        fleet, place = parts
+        follower = place.follower(0)
         for count in (300, 600):
             model.ask(contents[count - 300 : count])
             await asyncio.to_thread(model.wait_for_answers, count)
@@ -84,13 +85,17 @@ def test_what_was_followed_is_not_restored(model, monkeypatch):
             assert (follower.shard.position, follower.shard.round) == (count, count)
         owner.kill()
         owner.wait()
-        membership.standby = _Followed(follower)
+        place.standby = _Followed(follower)
         monkeypatch.setattr(DeferredStore, "load_latest", None)
         model.ask(contents[600:])
-        serving = asyncio.create_task(fleet.run(membership))
+        member = asyncio.create_task(group.membership.run(lambda _error: None))
+        serving = asyncio.create_task(fleet.run(place))
         await until(lambda: model.count() >= 900)
         fleet.stop()
         await serving
+        member.cancel()
+        await asyncio.wait({member})
+        await group.close()
 
     stream = io.StringIO()
     run_here(run())
