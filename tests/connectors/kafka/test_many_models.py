@@ -224,8 +224,8 @@ def test_commands_take_the_model_or_all(many):
     assert _stop(process) == 0
     shown = json.loads(perpetua("offsets", "show", config, "--model", "box", "--json").stdout)
     assert (shown["group"], shown["partitions"][0]["offset"]["round"]) == (many.group, _COUNT)
-    misspelt = perpetua("offsets", "show", config, "--model", "boks")
-    assert b"must be one of box, stump, learn; did you mean box?" in misspelt.stderr
+    misspelt = perpetua("offsets", "show", config, "--model", "stmp")
+    assert b"must be one of box, stump, learn; did you mean stump?" in misspelt.stderr
     checked = perpetua("check", config, "--json")
     assert checked.returncode == 0, checked.stdout
     lines = [finding["what"] for finding in json.loads(checked.stdout)]
