@@ -61,7 +61,10 @@ def transactional_id(settings: KafkaSettings, partition: int) -> str:
 
 
 def transactional_ids(settings: KafkaSettings, partition: int) -> tuple[str, str]:
-    """Return a partition's id, and that which it has where the group is shared, or is not: both must be fenced."""
+    """Return a partition's id, and that which it has where the group is shared, or is not: both must be fenced.
+
+    Its own first: of two that open it at once, each under the other's second, one at most is left.
+    """
     other = replace(settings, shared=not settings.shared)
     return transactional_id(settings, partition), transactional_id(other, partition)
 

@@ -50,9 +50,13 @@ _SHORT_POLL_MS: Final = 20
 What is handed over meanwhile is asked for again only behind the answer.
 """
 
-_PACE: Final = 0.0002
-_SLOWEST: Final = 0.05
-"""Seconds between an answer and the next request, for each partition but one, and at most: a request names all."""
+_ASKED: Final = 0.0002
+_BROUGHT: Final = 0.001
+_SLOWEST: Final = 0.1
+"""Seconds between an answer and the next request, for each partition but one that was named, or had something; at most.
+
+To read a request's names, and to answer what was brought, take time for each of them, however little it is.
+"""
 
 _REST: Final = 0.2
 """Seconds for which a partition is left out that is refused, or has no leader: such an answer comes at once."""
@@ -125,13 +129,15 @@ class _SharedFetcher(_Fetcher):
             state.timestamp = None  # it is set for those that are answered for without an error
         await super()._proc_fetch_request(assignment, node_id, request)
         until = self._loop.time() + _REST
+        brought = [part for part in asked if part in self._records]
+        for part in brought:
+            self.arrived[part]()
         for part, state in states.items():
             same = state is assignment.state_value(part) and state.has_valid_position
-            if part in self._records:
-                self.arrived[part]()
-            elif same and state.position == asked[part] and state.timestamp is None:
+            if same and state.position == asked[part] and state.timestamp is None:
                 self._rests[part] = until
-        await asyncio.sleep(min(_PACE * (len(asked) - 1), _SLOWEST))
+        pause = _ASKED * (len(asked) - 1) + _BROUGHT * max(len(brought) - 1, 0)
+        await asyncio.sleep(min(pause, _SLOWEST))
         return False  # nobody waits for whatever comes
 
     def leave(self, part: TopicPartition) -> None:

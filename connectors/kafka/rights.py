@@ -41,7 +41,8 @@ _TOLD: Final = frozenset(
 async def check_rights(settings: KafkaSettings, partitions: int) -> None:
     """Refuse rules under which a daemon could not read queries, write what it writes, or commit.
 
-    Only those topics are looked at that there are; each of the query topic's `partitions` has transactional ids, and each process.
+    Only those topics are looked at that there are. Each of the query topic's `partitions` has transactional ids, and
+    each process one.
 
     Raises:
         RefusedError: Something is withheld; the message says how to grant it.
