@@ -133,8 +133,13 @@ class KafkaGroup:
         """Let go of what is shared, behind the last shard."""
         await self._shared.writer.close()
 
-    def open_fleet(self, model: KafkaModel, registry: Registry, version: str) -> tuple[Fleet, Membership]:
-        """Return a model's fleet, and what it is run with, which checks the topics before it takes partitions."""
+    def open_fleet(
+        self, model: KafkaModel, registry: Registry, version: str, served: Callable[[], None]
+    ) -> tuple[Fleet, Membership]:
+        """Return a model's fleet, and what it is run with, which checks the topics before it takes partitions.
+
+        `served` is called in between.
+        """
         config = model.config
 
         def open_shard(partition: int) -> "_ServedShard":
@@ -147,7 +152,7 @@ class KafkaGroup:
             retry_seconds=model.settings.session_seconds,
             clock=time.monotonic,
         )
-        place = _Place(model, fleet, self.membership)
+        place = _Place(model, fleet, self.membership, served)
         return fleet, place
 
 
@@ -158,8 +163,11 @@ class _Place:
         model: From the check on with settings that fit the topics.
     """
 
-    def __init__(self, model: KafkaModel, fleet: Fleet, membership: KafkaMembership) -> None:
+    def __init__(
+        self, model: KafkaModel, fleet: Fleet, membership: KafkaMembership, served: Callable[[], None]
+    ) -> None:
         self.model = model
+        self._served = served
         self._fleet = fleet
         self._membership = membership
 
@@ -176,6 +184,7 @@ class _Place:
         except Exception:
             self._membership.pass_over(topic)
             raise
+        self._served()
         fleet = self._fleet
         await self._membership.hold(self.model.settings, self.model.shards, fleet.assigned, fleet.revoked)
 
