@@ -158,8 +158,13 @@ class KafkaGroup:
         """Let go of what is shared, behind the last shard."""
         await self._shared.writer.close()
 
-    def open_fleet(self, model: KafkaModel, registry: Registry, version: str) -> tuple[Fleet, Membership]:
-        """Return a model's fleet, and what it is run with, which checks the topics before it takes partitions."""
+    def open_fleet(
+        self, model: KafkaModel, registry: Registry, version: str, served: Callable[[], None]
+    ) -> tuple[Fleet, Membership]:
+        """Return a model's fleet, and what it is run with, which checks the topics before it takes partitions.
+
+        `served` is called in between.
+        """
         config = model.config
 
         def open_shard(partition: int) -> "_ServedShard":
@@ -174,7 +179,7 @@ class KafkaGroup:
             retry_seconds=model.settings.session_seconds,
             clock=time.monotonic,
         )
-        place = _Place(model, fleet, self.membership, registry.partitions)
+        place = _Place(model, fleet, self.membership, registry.partitions, served)
         if isinstance(config.source, KafkaSourceConfig) and config.source.standby:
             place.standby = Standby(place.follower, place.others, registry.followed)
         return fleet, place
@@ -190,9 +195,15 @@ class _Place:
     """
 
     def __init__(
-        self, model: KafkaModel, fleet: Fleet, membership: KafkaMembership, counted: Callable[[int], None]
+        self,
+        model: KafkaModel,
+        fleet: Fleet,
+        membership: KafkaMembership,
+        counted: Callable[[int], None],
+        served: Callable[[], None],
     ) -> None:
         self.model = model
+        self._served = served
         self.paused = PauseWatch(partial(is_paused, model.config.state.folder))
         self.standby: Standby | None = None
         self._partitions = 0
@@ -213,6 +224,7 @@ class _Place:
         except Exception:
             self._membership.pass_over(topic)
             raise
+        self._served()
         settings, shards, fleet = self.model.settings, self.model.shards, self._fleet
         following = contextlib.nullcontext() if self.standby is None else self.standby.running()
         async with self.paused.watching(), following:
