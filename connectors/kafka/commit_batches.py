@@ -128,7 +128,7 @@ class CommitBatches:
         settings = self._settings
         body, content_type, headers, key, rejected = next(replies.part(number, number + 1).rows())
         topic = reply_topic(headers, settings.reply_topics, settings.answers)
-        kept = reply_headers(content_type, headers)
+        kept = reply_headers(content_type, headers, settings.model)
         lost = topic in unavailable
         if not lost and not self._fits(topic, key, body, kept):
             lost, self.given_up = True, self.given_up + 1

@@ -10,12 +10,14 @@ from connectors.kafka.security import OAuth, Sasl, Security
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.tokens import TokenEndpoint
 from connectors.secret_files import read_again
+from oracle.codec.arrow.messages import ID_BYTES
 from oracle.codec.questions import writer_of
 from oracle.config.credentials import secret_of, tls_of
 from oracle.config.daemon import Config, KafkaSinkConfig, KafkaSourceConfig, SaslConfig
 from oracle.errors import InputError
 from oracle.planning.plan import Plan
 from oracle.planning.questions import QuestionPlan
+from oracle.planning.serving import most_rows
 
 __all__ = ["kafka_settings", "largest_reply", "sasl_of"]
 
@@ -33,8 +35,8 @@ _WHOLE_NUMBER: Final = 8
 """Bytes that a row takes more where labels are whole numbers other than 0 and 1."""
 
 _ARROW_FRAME: Final = 4096
-_FRAME: Final = 1024
-"""Bytes of a Kafka batch with one record, without key, value and the headers that were asked with."""
+_FRAME: Final = 2048
+"""Bytes of a Kafka batch with one record, and of an event's own attributes, without what was asked with."""
 
 
 def kafka_settings(config: Config, model: str) -> KafkaSettings:
@@ -113,9 +115,10 @@ def _secret(name: str, given: SecretStr | None, file: Path | None) -> tuple[str,
 def largest_reply(plan: Plan, query_bytes: int) -> int:
     """Return the bytes that the largest reply's record may have, where no query's has more than `query_bytes`.
 
-    Key and headers come back as they are, and may take nearly all of a query's bytes. An Arrow message of r rows and d
-    features has at least r d bytes, and texts in its ids come back as they are; classes are named once. A public
-    question may be answered with a share for each cell of some attributes, or each value of a list.
+    Key and headers come back as they are, and may take nearly all of a query's bytes. An Arrow message may be short and
+    have as many rows as any, and its ids `ID_BYTES` more for each than it is long; classes are named once. Its answer
+    is in base64 where it came in an event. A public question may be answered with a share for each cell of some
+    attributes, or each value of a list.
     """
     limits = plan.limits
     named = tuple(plan.labels) != (0, 1)
@@ -123,6 +126,6 @@ def largest_reply(plan: Plan, query_bytes: int) -> int:
     json = _JSON_REPLY + _ESCAPED * limits.id_bytes + names
     if isinstance(plan, QuestionPlan):
         return json + writer_of(plan).largest + query_bytes + _FRAME
-    rows = min(limits.rows, min(limits.batch_bytes, query_bytes) // len(plan.features))
-    row = _ARROW_ROW + _WHOLE_NUMBER * named
-    return max(json, _ARROW_FRAME + names + row * rows) + query_bytes + _FRAME
+    row = _ARROW_ROW + ID_BYTES + _WHOLE_NUMBER * named
+    arrow = _ARROW_FRAME + names + row * most_rows(plan)
+    return max(json, 4 * arrow // 3) + query_bytes + _FRAME

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.base import ARROW_STREAM, JSON, Reply
-from connectors.kafka.reply_headers import content_type, dead_letter, kept_headers, reply_headers, reply_topic
+from connectors.events import ANSWER_ID
+from connectors.kafka.reply_headers import (
+    content_type,
+    dead_letter,
+    is_event,
+    kept_headers,
+    reply_headers,
+    reply_topic,
+)
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.topics import TopicFacts, notes, problems
 from oracle.codec.rejections import Reason
@@ -51,6 +59,37 @@ def test_replies_keep_correlation_and_cloud_events_and_nothing_else(headers):
     expected = [(name, value or b"") for name, value in headers if name in kept or name.startswith("ce_")]
     assert sent[1:] == expected
     assert all(isinstance(value, bytes) for _, value in sent)
+
+
+_EVENT = [
+    "ce_id",
+    "ce_source",
+    "ce_type",
+    "ce_specversion",
+    "ce_time",
+    "ce_dataschema",
+    "ce_causationid",
+    "ce_subject",
+    "ce_correlationid",
+    "ce_x",
+]
+
+
+@given(st.lists(st.tuples(st.sampled_from([*_EVENT, "correlation-id"]), st.sampled_from(_VALUES)), max_size=12))
+def test_the_answer_to_an_event_is_one_of_its_own(headers):
+    """What is an answer's own is there once; the query's first id is its cause; what is of the asker comes back."""
+    kept = kept_headers(headers)
+    ids = [value or b"" for name, value in headers if name == "ce_id"]
+    assert is_event(kept) == bool(ids)
+    sent = reply_headers(JSON, (*kept, (ANSWER_ID, b"own")), "m m")[1:]
+    names = [name for name, _ in sent]
+    own = {"ce_specversion": b"1.0", "ce_id": b"own", "ce_source": b"/perpetua/m%20m", "ce_type": b"perpetua.answer"}
+    assert {name: dict(sent)[name] for name in own} == own
+    assert all(names.count(name) == 1 for name in own)
+    assert [value for name, value in sent if name == "ce_causationid"] == ids[:1]
+    back = {"ce_subject", "ce_correlationid", "ce_x", "correlation-id"}
+    assert [pair for pair in sent if pair[0] in back] == [pair for pair in kept if pair[0] in back]
+    assert not {"ce_time", "ce_dataschema"} & set(names)
 
 
 @pytest.mark.parametrize(
