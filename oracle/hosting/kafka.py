@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 from connectors.kafka.committed_offset import partition_name
 from connectors.kafka.consumers import SharedConsumer
+from connectors.kafka.errors import TooLargeError
 from connectors.kafka.marks import marks_kept
 from connectors.kafka.membership import KafkaMembership
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.source import KafkaSource
-from connectors.kafka.topics import DEFAULT_MESSAGE_BYTES, check, describe
+from connectors.kafka.topics import TopicFacts, check, describe, notes
 from connectors.kafka.writer import Writer
 from connectors.retry import Backoff, retry
 from oracle.accounting.ledger import LedgerEvent
@@ -35,7 +36,7 @@ from oracle.telemetry.records import ShardTelemetry
 from oracle.telemetry.registry import Registry
 from oracle.telemetry.reporter import Reporter
 
-__all__ = ["KafkaGroup", "KafkaModel", "check_topics", "misplaced", "open_model"]
+__all__ = ["KafkaGroup", "KafkaModel", "check_topics", "misplaced", "open_model", "topic_notes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +99,19 @@ async def check_topics(model: KafkaModel, *, tolerant: bool = False) -> KafkaMod
         BusError: The brokers do not answer.
     """
     facts = await describe(model.settings, tolerant=tolerant)
-    queries = facts.get(model.settings.topic)
-    settings = check(
-        model.settings,
-        facts,
-        model.shards,
-        largest_reply(model.plan, queries.message_bytes if queries else DEFAULT_MESSAGE_BYTES),
-        tolerant=tolerant,
-    )
+    settings = check(model.settings, facts, model.shards, tolerant=tolerant)
     return replace(model, settings=settings)
+
+
+async def topic_notes(model: KafkaModel) -> list[str]:
+    """Return what topics cost some askers, though they are served as they are.
+
+    Raises:
+        BusError: The brokers do not answer.
+    """
+    facts = await describe(model.settings, tolerant=True)
+    queries = facts.get(model.settings.topic, TopicFacts(model.shards))
+    return notes(model.settings, facts, largest_reply(model.plan, queries.message_bytes))
 
 
 class _Shared(NamedTuple):
@@ -230,5 +235,7 @@ class _ServedShard:
             return await self._daemon.run()
         except MisplacedError as exc:
             raise misplaced(self._settings, self._partition, exc) from exc
+        except TooLargeError as exc:  # opened anew, the sink asks what the topics take now
+            raise BusError(str(exc)) from exc
         finally:
             self._store.close()

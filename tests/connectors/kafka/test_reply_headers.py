@@ -19,7 +19,7 @@ from connectors.kafka.reply_headers import (
     reply_topic,
 )
 from connectors.kafka.settings import KafkaSettings
-from connectors.kafka.topics import TopicFacts, problems
+from connectors.kafka.topics import TopicFacts, notes, problems
 from oracle.codec.rejections import Reason
 
 _ALLOWED = frozenset({"team-a", "team-b"})
@@ -167,7 +167,7 @@ _FACTS = {
 
 def test_topics_as_they_must_be_have_no_problem():
     """Enough room for replies, a compacted ledger and an uncompressed query topic."""
-    assert problems(_SETTINGS, _FACTS, 1, 5000) == []
+    assert problems(_SETTINGS, _FACTS, 1) == []
 
 
 @pytest.mark.parametrize(
@@ -176,8 +176,8 @@ def test_topics_as_they_must_be_have_no_problem():
         ("queries", None, "topic queries: does not exist"),
         ("queries", TopicFacts(2, {"compression.type": "uncompressed"}), "has 2 partitions, but the state has 1 shard"),
         ("queries", TopicFacts(1, {"compression.type": "producer"}), "compression.type = producer: must be uncompr"),
-        ("answers", TopicFacts(1, {"max.message.bytes": "4999"}), "topic answers: max.message.bytes = 4999"),
-        ("team-b", TopicFacts(1, {"max.message.bytes": "4999"}), "topic team-b: max.message.bytes = 4999"),
+        ("answers", TopicFacts(1, {"max.message.bytes": "1023"}), "topic answers: max.message.bytes = 1023"),
+        ("team-b", TopicFacts(1, {"max.message.bytes": "1023"}), "topic team-b: max.message.bytes = 1023"),
         ("team-a", None, "topic team-a: does not exist"),
         ("ledger", TopicFacts(1, {"cleanup.policy": "delete"}), "topic ledger: cleanup.policy: must be compact"),
         ("dead", TopicFacts(1, {"max.message.bytes": "1000"}), "topic dead: max.message.bytes = 1000"),
@@ -186,14 +186,24 @@ def test_topics_as_they_must_be_have_no_problem():
 def test_each_problem_of_a_topic_is_named(topic, facts, said):
     """What would stop the daemon later is found at its start."""
     others = {name: found for name, found in _FACTS.items() if name != topic}
-    (problem,) = problems(_SETTINGS, others if facts is None else {**others, topic: facts}, 1, 5000)
+    (problem,) = problems(_SETTINGS, others if facts is None else {**others, topic: facts}, 1)
     assert said in problem
 
 
-def test_dead_letters_with_bodies_need_room_for_them():
-    """The largest query in base64 does not fit a topic of the usual size, and is found at the start."""
-    settings = replace(_SETTINGS, dead_letter_bodies=True)
-    (problem,) = problems(settings, _FACTS, 1, 5000)
-    assert "topic dead: max.message.bytes = 1048588: must be at least 1400165" in problem
+def test_what_is_too_large_for_a_topic_is_told_before_it_is_given_up():
+    """Replies that a topic does not take, and notes that hold the largest query in base64; a roomy one has no note."""
+    assert notes(_SETTINGS, _FACTS, 5000) == []
+    small, bodies = notes(replace(_SETTINGS, dead_letter_bodies=True), _FACTS, 5001)[::3]
+    assert "topic answers: max.message.bytes = 5000: a reply may have up to 5001 bytes" in small
+    assert "topic dead: max.message.bytes = 1048588: notes on larger queries do not hold the query" in bodies
     roomy = {**_FACTS, "dead": TopicFacts(1, {"max.message.bytes": "1400165"})}
-    assert problems(settings, roomy, 1, 5000) == []
+    assert notes(replace(_SETTINGS, dead_letter_bodies=True), roomy, 5000) == []
+
+
+def test_what_an_operator_accepts_is_no_problem():
+    """Compressed queries where all askers are trusted, compressed answers where their sizes may be seen."""
+    compressed = TopicFacts(1, {"compression.type": "zstd", "max.message.bytes": "5000"})
+    facts = {**_FACTS, "queries": TopicFacts(1, {"compression.type": "zstd"}), "answers": compressed}
+    said = problems(_SETTINGS, facts, 1)
+    assert ["source.compressed accepts that" in said[0], "kafka.compression accepts that" in said[1]] == [True, True]
+    assert problems(replace(_SETTINGS, compressed=True, compression="lz4"), facts, 1) == []
