@@ -6,16 +6,17 @@ Its version is pinned; `tests/connectors/kafka/test_internals.py` fails where a 
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from types import FunctionType, MethodType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from aiokafka import AIOKafkaClient, AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator, create_conn
 from aiokafka.consumer.fetcher import Fetcher, PartitionRecords
 from aiokafka.consumer.subscription_state import Assignment, TopicPartitionState
-from aiokafka.errors import ConcurrentTransactions, KafkaError
+from aiokafka.errors import ConcurrentTransactions, KafkaError, SaslAuthenticationFailed
 from aiokafka.producer.sender import AddPartitionsToTxnHandler, Sender
 from aiokafka.protocol.group import SyncGroupRequest
 
@@ -28,14 +29,18 @@ __all__ = [
     "TopicPartitionState",
     "begins_soon",
     "close",
+    "connect",
     "connections",
     "is_replaced",
     "membership_of",
     "producer_of",
+    "proves_anew",
     "sends_for_ever",
 ]
 
 Client: TypeAlias = AIOKafkaConsumer | AIOKafkaProducer | AIOKafkaAdminClient
+
+_Client = TypeVar("_Client", bound=Client)
 
 _FENCED_INSTANCE_ID: Final = 82
 
@@ -194,6 +199,44 @@ class IncrementalConsumer(BatchConsumer):
 def connections(client: Client) -> AIOKafkaClient:
     """Return what sends requests for a consumer, a producer or an admin client."""
     return client.client if isinstance(client, AIOKafkaProducer) else client._client  # noqa: SLF001
+
+
+class _OAuthAuthenticator(OAuthAuthenticator):
+    """Hears a refusal: the client's own takes the reasons for one for a success (RFC 7628, section 3.2.3)."""
+
+    _heard = False
+
+    async def step(self, payload: bytes | None) -> tuple[bytes | str, bool] | None:
+        if not payload:
+            return await super().step(payload)
+        if self._heard:
+            raise SaslAuthenticationFailed
+        self._heard = True
+        return b"\1", True
+
+
+class _Connection(AIOKafkaConnection):
+    def authenticator_oauth(self) -> OAuthAuthenticator:
+        return _OAuthAuthenticator(sasl_oauth_token_provider=self._sasl_oauth_token_provider)
+
+
+connect = _rebound(create_conn, AIOKafkaConnection=_Connection)
+"""Makes one connection, as the client does."""
+
+
+def proves_anew(client: _Client, options: Callable[[], Mapping[str, Any]]) -> _Client:
+    """Return a client, not yet started, that makes each connection with what `options` returns then.
+
+    By itself it makes all of them with what it was given when it was made: passwords, certificates.
+    """
+
+    async def connect_anew(host: str, port: int, **how: Any) -> object:  # noqa: ANN401 -- the client's options
+        return await connect(host, port, **how | dict(options()))
+
+    below = connections(client)
+    below.bootstrap = MethodType(_rebound(AIOKafkaClient.bootstrap, create_conn=connect_anew), below)  # type: ignore[method-assign]
+    below._get_conn = MethodType(_rebound(AIOKafkaClient._get_conn, create_conn=connect_anew), below)  # type: ignore[method-assign]  # noqa: SLF001
+    return client
 
 
 def producer_of(producer: AIOKafkaProducer) -> tuple[int, int]:

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from aiokafka import AIOKafkaClient, AIOKafkaProducer, TopicPartition
@@ -170,19 +170,31 @@ class JointProducer:
         await close_quietly(self._producer)
 
     async def _run(self) -> None:
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            while taken := self._next():
-                if not await self._commit(taken):
-                    await close_quietly(self._producer)
-                    return
+        try:
+            while self.alive:
+                await self._wake.wait()
+                self._wake.clear()
+                while taken := self._next():
+                    await self._commit(taken)
+        finally:
+            self._error = self._error or self._closed()
+            self._tell(self._waiting)
+            self._waiting.clear()
+        await close_quietly(self._producer)
+
+    def _closed(self) -> BusError:
+        return BusError(f"{self._where}: closed")
+
+    def _tell(self, entries: Iterable[Entry]) -> None:
+        """Tell those who wait still that it is over."""
+        for entry in entries:
+            entry.end(SpoiltError(self._error or self._closed(), {}, guilty=False))
 
     def _next(self) -> _Taken:
-        """Take what the next transaction is made of."""
+        """Take what the next transaction is made of; nothing once one has failed."""
         taken: list[tuple[Entry, Part]] = []
         size = 0
-        while self._waiting:
+        while self._waiting and self._error is None:
             entry = self._waiting[0]
             if self._is_void(entry):
                 entry.end(FencedError(f"topic {entry.lease.query.topic}: opened anew meanwhile"))
@@ -210,8 +222,8 @@ class JointProducer:
         over = entry.lease.ending and not entry.release
         return over or entry.ended.cancelled() or not self._is_current(entry.lease)
 
-    async def _commit(self, taken: _Taken) -> bool:
-        """Commit some entries; return False, and commit nothing more, where that failed."""
+    async def _commit(self, taken: _Taken) -> None:
+        """Commit some entries; where that fails, it is the last that is tried."""
         self._under_way = [entry for entry, _ in taken]
         self._rest = asyncio.get_running_loop().create_future()
         failed: dict[str, str] = {}
@@ -220,21 +232,17 @@ class JointProducer:
             taken = await self._without_lost(taken, topics)
             if taken:
                 await self._transact(taken, failed)
-        except asyncio.CancelledError:
-            self._fail(BusError(f"{self._where}: closed"), taken, {}, frozenset())
-            raise
         except Exception as exc:  # noqa: BLE001 -- whatever it is, whoever waits is told
             self._error = exc if isinstance(exc, PerpetuaError) else BusError(f"{self._where}: the Kafka client failed")
             fenced = isinstance(exc, FencedError)
             lost = {} if fenced else await lacking(self._producer.client, topics, leaders=True)
-            self._fail(self._error, taken, {} if fenced else failed, frozenset(lost))
-            return False
+            self._blame(self._error, taken, {} if fenced else failed, frozenset(lost))
         else:
             for entry, part in taken:
                 entry.lease.last = part.claim
                 entry.end()
-            return True
         finally:
+            self._tell(self._under_way)
             self._under_way = []
             self._rest.set_result(None)
 
@@ -245,13 +253,13 @@ class JointProducer:
         work = transact(self._producer, self._settings.group, parts, failed, seconds=seconds, where=self._where)
         await unless_lacking(work, self._producer.client, topics, leaders=len(parts) > 1)
 
-    def _fail(self, error: PerpetuaError, taken: _Taken, failed: dict[str, str], lost: frozenset[str]) -> None:
-        """Tell all who wait.
+    @staticmethod
+    def _blame(error: PerpetuaError, taken: _Taken, failed: dict[str, str], lost: frozenset[str]) -> None:
+        """Tell all that it failed, and who is to blame.
 
         Guilty is who needs a lost topic; else who writes to one that rejects records; else who writes to one whose
         records did not get there, if all records of others did.
         """
-        self._error = error
         rejecting = {topic for topic, why in failed.items() if why != NOT_YET}
         bad = lost or rejecting or failed.keys()
         guilty = [not bad.isdisjoint(part.own if lost else part.topics) for _, part in taken]
@@ -259,9 +267,6 @@ class JointProducer:
         for (entry, part), one in zip(taken, guilty, strict=True):
             of_it = {topic: why for topic, why in failed.items() if topic in part.topics}
             entry.end(SpoiltError(error, of_it, guilty=one and known))
-        for entry in self._waiting:
-            entry.end(SpoiltError(error, {}, guilty=False))
-        self._waiting.clear()
 
     @property
     def _where(self) -> str:

@@ -10,9 +10,10 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError
 
-from connectors.kafka.client import make_member, started, still_answered
+from connectors.kafka.client import admin, make_member, started, still_answered
 from connectors.kafka.group import foreign_members
 from connectors.kafka.internals import connections, is_replaced, membership_of
+from connectors.kafka.metadata import READ, look
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.topics import other_partitions
 from connectors.retry import Backoff, retry
@@ -130,6 +131,8 @@ class KafkaMembership:
     async def run(self, on_trouble: Callable[[BusError], None]) -> None:
         """Be a member until cancelled; tell `on_trouble` of trouble with the brokers, and join again.
 
+        A topic that we may not read any more ends its own service only: the group is joined again without it.
+
         Raises:
             RefusedError: The brokers do not let us.
         """
@@ -139,14 +142,40 @@ class KafkaMembership:
                 await self._join(on_trouble)
             except BusError as exc:
                 on_trouble(exc)
-                for topic in self._topics.values():
-                    topic.given = False
-                # Who joins again is somebody new, and is never told that what the old one had is not ours any more.
-                await self._take({name: topic.ours for name, topic in self._topics.items()})
+                await self._take_all()
                 raise
 
-        await self._ready.wait()
-        await retry(join, BusError, backoff=Backoff(0.5, 2.0))
+        while True:
+            await self._ready.wait()
+            try:
+                await retry(join, BusError, backoff=Backoff(0.5, 2.0))
+            except RefusedError as exc:
+                if not await self._denied(str(exc)):
+                    raise
+                await self._take_all()
+
+    async def _take_all(self) -> None:
+        """Say that nothing is ours.
+
+        Who joins again is somebody new, and is never told that what the old one had is not ours any more.
+        """
+        for topic in self._topics.values():
+            topic.given = False
+        await self._take({name: topic.ours for name, topic in self._topics.items()})
+
+    async def _denied(self, text: str) -> bool:
+        """Give up the topics that we may not read; return False if there are none, so that it is something else."""
+        try:
+            async with admin(self._settings, f"group {self._settings.group}") as client:
+                found = await look(connections(client), sorted(self._topics))
+        except (BusError, RefusedError):
+            return False
+        denied = [name for name in self._topics if found[name].there and not found[name].allows(READ)]
+        for name in denied:
+            self._topics.pop(name).fail(text)
+        if not self._topics:
+            self._ready.clear()
+        return bool(denied)
 
     async def _join(self, on_trouble: Callable[[BusError], None]) -> None:
         consumer = make_member(self._settings)

@@ -15,7 +15,7 @@ from connectors.kafka.fencing import fence
 from connectors.kafka.joint import JointProducer, SpoiltError
 from connectors.kafka.lease import Lease
 from connectors.kafka.marks import Claim, seal_of
-from connectors.kafka.metadata import look
+from connectors.kafka.metadata import batch_limits, look
 from connectors.kafka.offset_metadata import OffsetMetadata, Seal
 from connectors.kafka.progress import Progress
 from connectors.kafka.reply_topics import ReplyTopics
@@ -98,7 +98,9 @@ class KafkaSink(Sink):
         self._producer: AIOKafkaProducer | None = None
         self._counts: dict[str, int] = {}
         self._reply_topics = ReplyTopics(settings, partition, self._observer.withheld)
-        self._commit_batches = CommitBatches(settings, partition, self._counts, self._reply_topics.batch_bytes)
+        self._commit_batches = CommitBatches(
+            settings, partition, self._counts, self._reply_topics.batch_bytes, self._observer.withheld
+        )
         self._last: Claim | None = None
 
     async def open(self) -> Committed | None:
@@ -142,7 +144,8 @@ class KafkaSink(Sink):
         """
         check_metadata(commit.metadata)
         replies = named_topics(commit.replies, self._settings)
-        asked = self._progress.queries(commit.position, len(commit.replies)) if replies else []
+        needs_asked = replies or self._commit_batches.too_large(commit.replies)
+        asked = self._progress.queries(commit.position, len(commit.replies)) if needs_asked else []
         metadata = self._progress.take(commit.position, commit.metadata)
         while True:
             unavailable = await self._look_at(replies)
@@ -152,7 +155,7 @@ class KafkaSink(Sink):
         self._last = Claim(commit.position, metadata.pack())
         self._progress.committed()
         self._reply_topics.resume(replies.keys() - unavailable)
-        given_up = sum(count for name, count in replies.items() if name in unavailable)
+        given_up = sum(count for name, count in replies.items() if name in unavailable) + self._commit_batches.given_up
         if given_up:
             self._observer.undelivered(given_up)
 
@@ -195,6 +198,7 @@ class KafkaSink(Sink):
                 if not found.there or not found.leaders:
                     raise BusError(missing_topic(topic))
                 self._counts[topic] = len(found.leaders)
+            self._reply_topics.batch_bytes.update(await batch_limits(producer.client, settings.own))
         return producer
 
     def _client(self) -> AIOKafkaClient:

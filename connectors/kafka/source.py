@@ -9,12 +9,13 @@ from typing import Final
 from aiokafka import TopicPartition
 
 from connectors.base import JSON, Deliveries, Headers, Lag
+from connectors.events import ANSWER_ID, CLOUD_EVENT, AnswerIds
 from connectors.kafka.client import start
 from connectors.kafka.consumers import PartitionConsumer, SharedConsumer
 from connectors.kafka.errors import translated
 from connectors.kafka.progress import Progress
 from connectors.kafka.record_batches import Record
-from connectors.kafka.reply_headers import content_type, kept_headers
+from connectors.kafka.reply_headers import content_type, is_event, kept_headers
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import BusError, InputError, LogCutError, LogDivergedError, SourceError
 
@@ -56,6 +57,7 @@ class KafkaSource:
         self._latest = first_offset == "latest"
         self._first_offset = 0 if first_offset == "latest" else first_offset
         self._stop_at = settings.stop_at_of(partition)
+        self._answer_ids = AnswerIds(settings.secret or b"", settings.topic, partition)
         self.progress = Progress()
         self._next = 0
         self._consumer: PartitionConsumer | None = None
@@ -181,7 +183,7 @@ class KafkaSource:
         if records:
             self._next = self.progress.reached = records[-1].offset + 1
             self.progress.read(records)
-            return _deliveries(records)
+            return _deliveries(records, self._answer_ids)
         reached = consumer.position
         if self._stop_at is not None:
             reached = min(reached, self._stop_at)  # what is behind it was read, and not handed over
@@ -246,11 +248,15 @@ class KafkaSource:
             await consumer.stop()
 
 
-def _deliveries(records: Sequence[Record]) -> Deliveries:
+def _deliveries(records: Sequence[Record], answer_ids: AnswerIds) -> Deliveries:
     sent = list(map(_headers, records))
     kinds: list[str] = [JSON] * len(sent)
     kept: list[Headers] = [()] * len(sent)
     if any(sent):
-        kinds, kept = list(map(content_type, sent)), list(map(kept_headers, sent))
+        kinds = list(map(content_type, sent))
+        for number, (record, kind) in enumerate(zip(records, kinds, strict=True)):
+            one = kept_headers(record.headers, structured=kind == CLOUD_EVENT)
+            event = kind == CLOUD_EVENT or is_event(one)
+            kept[number] = (*one, (ANSWER_ID, answer_ids.of(record.offset))) if event else one
     positions = [record.offset + 1 for record in records]
     return Deliveries(positions, list(map(_value, records)), kinds, kept, list(map(_key, records)))

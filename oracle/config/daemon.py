@@ -215,6 +215,10 @@ class Config(BaseSettings):
         return env_settings, init_settings
 
 
+_SECRETS: Final = (("kafka", "sasl", "password"), ("kafka", "sasl", "client_secret"), ("mqtt", "login", "password"))
+"""What no file may hold that is not private."""
+
+
 def load_config(path: Path, model: str | None = None) -> Config:
     """Read the configuration of one model.
 
@@ -247,11 +251,11 @@ def load_configs(path: Path) -> dict[str | None, Config]:
     if "model" in document and "source" not in document:
         bound = "this is a model file; name the configuration file, which has [state], [source] and [sink]"
         raise InputError("CONFIG.toml", str(path), bound)
-    for bus, table in (("kafka", "sasl"), ("mqtt", "login")):
-        if "password" in _inner(document, bus, table):
-            variable = f"PERPETUA_{bus}__{table}__PASSWORD".upper()
-            bound = f"secrets come from files or the environment: set password_file, or {variable}"
-            raise InputError(f"{bus}.{table}.password", "...", bound)
+    for bus, table, name in _SECRETS:
+        if name in _inner(document, bus, table):
+            variable = f"PERPETUA_{bus}__{table}__{name}".upper()
+            bound = f"secrets come from files or the environment: set {name}_file, or {variable}"
+            raise InputError(f"{bus}.{table}.{name}", "...", bound)
     if "models" not in document:
         return {None: config_of(document)}
     configs = {name: _config_of(whole, name, document) for name, whole in model_documents(document).items()}
@@ -326,7 +330,9 @@ _WHOLE: Final = {
 }
 """What an error of several tables together is about."""
 
-_SHOWN: Final = frozenset({"mechanism", "request_seconds", "check_hostname", "keepalive_seconds", "session_seconds"})
+_SHOWN: Final = frozenset(
+    {"mechanism", "compression", "request_seconds", "check_hostname", "keepalive_seconds", "session_seconds"}
+)
 """Settings of a broker whose values are shown in errors; in the others somebody may have written a password."""
 
 

@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 from connectors.kafka.committed_offset import partition_name
 from connectors.kafka.consumers import SharedConsumer
+from connectors.kafka.errors import TooLargeError
 from connectors.kafka.marks import marks_kept
 from connectors.kafka.membership import KafkaMembership
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.source import KafkaSource
-from connectors.kafka.topics import DEFAULT_MESSAGE_BYTES, check, describe
+from connectors.kafka.topics import TopicFacts, check, describe, notes
 from connectors.kafka.writer import Writer
 from connectors.retry import Backoff, retry
 from oracle.accounting.ledger import LedgerEvent
@@ -35,7 +36,7 @@ from oracle.telemetry.records import ShardTelemetry
 from oracle.telemetry.registry import Registry
 from oracle.telemetry.reporter import Reporter
 
-__all__ = ["KafkaGroup", "KafkaModel", "check_topics", "misplaced", "open_model"]
+__all__ = ["KafkaGroup", "KafkaModel", "check_topics", "misplaced", "open_model", "topic_notes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +99,19 @@ async def check_topics(model: KafkaModel, *, tolerant: bool = False) -> KafkaMod
         BusError: The brokers do not answer.
     """
     facts = await describe(model.settings, tolerant=tolerant)
-    queries = facts.get(model.settings.topic)
-    settings = check(
-        model.settings,
-        facts,
-        model.shards,
-        largest_reply(model.plan, queries.message_bytes if queries else DEFAULT_MESSAGE_BYTES),
-        tolerant=tolerant,
-    )
+    settings = check(model.settings, facts, model.shards, tolerant=tolerant)
     return replace(model, settings=settings)
+
+
+async def topic_notes(model: KafkaModel) -> list[str]:
+    """Return what topics cost some askers, though they are served as they are.
+
+    Raises:
+        BusError: The brokers do not answer.
+    """
+    facts = await describe(model.settings, tolerant=True)
+    queries = facts.get(model.settings.topic, TopicFacts(model.shards))
+    return notes(model.settings, facts, largest_reply(model.plan, queries.message_bytes))
 
 
 class _Shared(NamedTuple):
@@ -133,8 +138,13 @@ class KafkaGroup:
         """Let go of what is shared, behind the last shard."""
         await self._shared.writer.close()
 
-    def open_fleet(self, model: KafkaModel, registry: Registry, version: str) -> tuple[Fleet, Membership]:
-        """Return a model's fleet, and what it is run with, which checks the topics before it takes partitions."""
+    def open_fleet(
+        self, model: KafkaModel, registry: Registry, version: str, served: Callable[[], None]
+    ) -> tuple[Fleet, Membership]:
+        """Return a model's fleet, and what it is run with, which checks the topics before it takes partitions.
+
+        `served` is called in between.
+        """
         config = model.config
 
         def open_shard(partition: int) -> "_ServedShard":
@@ -147,7 +157,7 @@ class KafkaGroup:
             retry_seconds=model.settings.session_seconds,
             clock=time.monotonic,
         )
-        place = _Place(model, fleet, self.membership)
+        place = _Place(model, fleet, self.membership, served)
         return fleet, place
 
 
@@ -158,8 +168,11 @@ class _Place:
         model: From the check on with settings that fit the topics.
     """
 
-    def __init__(self, model: KafkaModel, fleet: Fleet, membership: KafkaMembership) -> None:
+    def __init__(
+        self, model: KafkaModel, fleet: Fleet, membership: KafkaMembership, served: Callable[[], None]
+    ) -> None:
         self.model = model
+        self._served = served
         self._fleet = fleet
         self._membership = membership
 
@@ -176,6 +189,7 @@ class _Place:
         except Exception:
             self._membership.pass_over(topic)
             raise
+        self._served()
         fleet = self._fleet
         await self._membership.hold(self.model.settings, self.model.shards, fleet.assigned, fleet.revoked)
 
@@ -230,5 +244,7 @@ class _ServedShard:
             return await self._daemon.run()
         except MisplacedError as exc:
             raise misplaced(self._settings, self._partition, exc) from exc
+        except TooLargeError as exc:  # opened anew, the sink asks what the topics take now
+            raise BusError(str(exc)) from exc
         finally:
             self._store.close()

@@ -5,8 +5,16 @@ import shutil
 import signal
 
 import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public by their documentation
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from tests.connectors.kafka.conftest import unique_name
+from tests.support.broker import Broker
 from tests.support.folders import perpetua
 from tests.support.kafka import wait_until
 from tests.support.many_models import ManyModels
@@ -224,8 +232,8 @@ def test_commands_take_the_model_or_all(many):
     assert _stop(process) == 0
     shown = json.loads(perpetua("offsets", "show", config, "--model", "box", "--json").stdout)
     assert (shown["group"], shown["partitions"][0]["offset"]["round"]) == (many.group, _COUNT)
-    misspelt = perpetua("offsets", "show", config, "--model", "boks")
-    assert b"must be one of box, stump, learn; did you mean box?" in misspelt.stderr
+    misspelt = perpetua("offsets", "show", config, "--model", "stmp")
+    assert b"must be one of box, stump, learn; did you mean stump?" in misspelt.stderr
     checked = perpetua("check", config, "--json")
     assert checked.returncode == 0, checked.stdout
     lines = [finding["what"] for finding in json.loads(checked.stdout)]
@@ -236,3 +244,49 @@ def test_commands_take_the_model_or_all(many):
     problems = [finding["what"] for finding in json.loads(broken.stdout) if finding["problem"]]
     assert (broken.returncode, problems) == (1, ["model learn: state folder exists and is private"])
     assert perpetua("check", config, "--model", "box").returncode == 0
+
+
+@pytest.mark.slow
+def test_a_topic_that_is_denied_stops_its_own_model(tmp_path):
+    """While it serves, and at a start: the brokers' rules are about one topic, and the others answer on."""
+    properties = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    with Broker(tmp_path / "broker", properties=properties) as broker:
+        many = ManyModels(broker, "denied", tmp_path).create()
+        try:
+            config = many.config()
+            process = many.serve(config)
+            asked = {label: _ask(model) for label, model in many.models.items()}
+            for label, model in many.models.items():
+                _wait(model, asked[label])
+            rule = AclBinding(
+                ResourceType.TOPIC,
+                many["box"].queries,
+                ResourcePatternType.LITERAL,
+                "User:ANONYMOUS",
+                "*",
+                AclOperation.READ,
+                AclPermissionType.DENY,
+            )
+            broker.allow([rule])
+            many["stump"].ask(many["stump"].contents(1), partition=0)
+            asked["stump"][0] += many["stump"].contents(1)
+            asked["learn"] = _more(many["learn"], asked["learn"])
+            for label in ("stump", "learn"):
+                _wait(many[label], asked[label])
+            process.kill()
+            process.wait(TIMEOUT)
+            again = many.serve(config, "again.log")
+            asked = {label: _more(many[label], asked[label], seed=300) for label in ("stump", "learn")}
+            for label in ("stump", "learn"):
+                _wait(many[label], asked[label])
+                _check(many[label], asked[label])
+            wait_until(lambda: any(line.get("event") == "model.failed" for line in many.log("again.log")))
+            (failed,) = [line for line in many.log("again.log") if line.get("event") == "model.failed"]
+            assert failed["model"] == "box"
+            assert "TopicAuthorizationFailed" in failed["error"]
+            assert _stop(again) == 2
+        finally:
+            many.end()

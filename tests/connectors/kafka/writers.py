@@ -38,12 +38,14 @@ class Process:
         self.writer = Writer(settings)
         self.sinks: dict[int, KafkaSink] = {}
         self.reached: dict[int, int] = {}
+        self._made: list[KafkaSink] = []
 
     async def open(self, *partitions: int) -> list[Committed | None]:
         """Open partitions, one after the other, and return what each was committed up to."""
         found = []
         for partition in partitions:
             sink = KafkaSink(self.settings, partition, writer=self.writer)
+            self._made.append(sink)
             found.append(await retry(sink.open, BusError, seconds=20.0))  # a new broker's coordinators load for a while
             self.sinks[partition] = sink
             self.reached[partition] = 0 if found[-1] is None else found[-1].position
@@ -59,7 +61,7 @@ class Process:
 
     async def close(self) -> None:
         """End as a clean process does."""
-        await asyncio.gather(*(sink.close() for sink in self.sinks.values()))
+        await asyncio.gather(*(sink.close() for sink in self._made))
         await self.writer.close()
 
     @property
