@@ -62,7 +62,7 @@ def narrow(broker: Broker, request: pytest.FixtureRequest, tmp_path) -> Iterator
     plan = msgspec.structs.replace(plan, limits=msgspec.structs.replace(plan.limits, rows=1000))
     made = KafkaModelUnderTest(broker, unique_name(request), tmp_path, plan=plan)
     made.create(**{"max.message.bytes": "400000"})
-    broker.configure_topic(made.answers, {"max.message.bytes": "460000"})
+    broker.configure_topic(made.answers, {"max.message.bytes": "520000"})
     yield made
     made.end()
 
