@@ -38,6 +38,7 @@ class KafkaSettings:
         transaction_seconds: Most time for one commit; the broker aborts it then.
         request_seconds: Most time for one request.
         metadata_seconds: How soon a changed number of partitions is noticed.
+        shards: How many the state has, and so how many partitions the query topic may grow to.
         fetch_bytes: Bytes asked for at once.
         batch_bytes: Largest batch that is written; where a topic takes less (max.message.bytes), no larger than that.
         compression: How batches are compressed; their sizes may then tell what answers say.
@@ -67,6 +68,7 @@ class KafkaSettings:
     transaction_seconds: float = 30.0
     request_seconds: float = 15.0
     metadata_seconds: float = 30.0
+    shards: int = 1
     fetch_bytes: int = 4 << 20
     batch_bytes: int = 768 << 10
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"

@@ -78,6 +78,8 @@ class KafkaSourceConfig(ConfigTable):
             may ask can then stop a shard, or fill its memory, by a small message that unpacks to a large one.
         instance: A name for this process that outlives it: its restart then needs no rebalance.
         session_seconds: Silence after which the group gives our partitions to others.
+        standby: Whether to follow the shards that other processes serve, in memory and without an answer, so that
+            taking one over needs no restore. It takes the memory of all shards, and re-executes what others answer.
     """
 
     kind: Literal["kafka"]
@@ -94,6 +96,7 @@ class KafkaSourceConfig(ConfigTable):
     compressed: bool = False
     instance: Topic | None = None
     session_seconds: Annotated[float, Field(ge=0.5, le=1800)] = 10.0
+    standby: bool = False
 
 
 class KafkaSinkConfig(ConfigTable):

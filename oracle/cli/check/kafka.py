@@ -5,11 +5,12 @@ from functools import partial
 from typing import Final
 
 from connectors.kafka.rights import check_rights
+from connectors.kafka.topics import count_partitions
 from oracle.cli.check.findings import Findings, place_of
 from oracle.cli.kafka import last_commit
 from oracle.cli.states import newest_snapshot
 from oracle.config.daemon import Config
-from oracle.errors import MisplacedError
+from oracle.errors import MisplacedError, PerpetuaError
 from oracle.hosting.kafka import KafkaModel, check_topics, misplaced, open_model, topic_notes
 from oracle.runtime.shard import Shard
 from oracle.state.folder import check_mode, is_held
@@ -41,11 +42,22 @@ def check_kafka(config: Config, findings: Findings) -> None:
             "ACLs allow reading, writing and committing",
             lambda: asyncio.run(check_rights(model.settings, model.shards)),
         )
-    for partition in range(model.shards):
+    served = _served(model)
+    if served < model.shards:
+        findings.note(f"{model.shards - served} of {model.shards} shards wait for a partition of the query topic")
+    for partition in range(served):
         what = f"shard {partition}: snapshot decrypts and matches the group's offset and the topic"
         place = findings.get(what, partial(_check_shard, model, partition))
         if place:
             findings.note(f"shard {partition}: {place}")
+
+
+def _served(model: KafkaModel) -> int:
+    """Return how many shards have a partition; all, where nobody can tell: that is noted already."""
+    try:
+        return min(asyncio.run(count_partitions(model.settings)) or model.shards, model.shards)
+    except PerpetuaError:
+        return model.shards
 
 
 async def _look_at_topics(model: KafkaModel) -> list[str]:
