@@ -68,11 +68,13 @@ class Answered:
 
     Attributes:
         weight: What it counts for while it waits.
+        quiet: Whether how long it took may be told: no side was armed afresh in it, and no phase ended.
     """
 
     outcome: Outcome
     facts: PublicFacts
     weight: int = _LARGE
+    quiet: bool = True
 
 
 def weight(deliveries: Deliveries) -> int:
@@ -244,16 +246,16 @@ class Pipeline:
     async def _exhausted_by(self, batch: DecodedBatch) -> bool:
         """Answer a batch; return whether the plan ended before or within it."""
         try:
-            outcome = await self._process(batch)
+            outcome, quiet = await self._process(batch)
         except PlanExhaustedError:
             return True
-        await self._outcomes.put(Answered(outcome, self._shard.facts(), weight(batch.deliveries)))
+        await self._outcomes.put(Answered(outcome, self._shard.facts(), weight(batch.deliveries), quiet))
         if self._batch_rows == 1:
             await self._outcomes.join()  # so the next message is the one that ends the process, if one does
         return len(outcome.commit.replies) < len(batch.deliveries)
 
-    async def _process(self, batch: DecodedBatch) -> Outcome:
-        """Answer a batch, and time what its askers wait for.
+    async def _process(self, batch: DecodedBatch) -> tuple[Outcome, bool]:
+        """Answer a batch, and time what its askers wait for; return with it whether that may be told.
 
         The bookkeeping of the batch before is done first and is not timed, and neither is a batch in which a side was
         armed afresh or a phase ended: how long these take depends on private sets.
@@ -271,9 +273,10 @@ class Pipeline:
         outcome, seconds = await asyncio.to_thread(answer)
         if self._patience is not None and seconds > self._patience:
             self._next_rows = max(min(self._next_rows, len(batch.deliveries)) // 2, 1)
-        if shard.facts().rearms == rearms and not outcome.phase_ended:
+        quiet = shard.facts().rearms == rearms and not outcome.phase_ended
+        if quiet:
             self._reporter.took(Work.ANSWER, seconds)
-        return outcome
+        return outcome, quiet
 
     async def _look_after(self, stages: asyncio.TaskGroup, notice: _Notice) -> None:
         """Do what waits until nothing is to be answered, if all that was answered is durable."""
@@ -301,17 +304,31 @@ class Pipeline:
         """Commit in order, all that waits together."""
         while True:
             together = await self._outcomes.get_all()
+            waited = self._waited()
             started = time.perf_counter()
             await self._sink.commit(Commit.joined([one.outcome.commit for one in together]))
-            self._report(together, time.perf_counter() - started)
+            self._report(together, time.perf_counter() - started, waited)
             for _ in together:
                 self._outcomes.task_done()
             if self._outcomes.empty() and self._batches.empty():
                 self._batches.put_nowait(_Notice.DURABLE)
 
-    def _report(self, together: Sequence[Answered], seconds: float) -> None:
+    def _waited(self) -> float | None:
+        """Return the age of the oldest message that is not committed; None where there is none, or nobody knows."""
+        lag = self._source.lag()
+        return lag.seconds if lag is not None and lag.records else None
+
+    def _report(self, together: Sequence[Answered], seconds: float, waited: float | None) -> None:
+        """Tell of a commit, and of how old its messages were, at most, when it was durable.
+
+        That is left out, as of answering, where a side was armed afresh or a phase ended. Who reads the bus sees when
+        each answer came, so this hides nothing from them; but not everybody who reads metrics may read the bus.
+        """
         self._committed_at = self._clock()
         self._reporter.took(Work.COMMIT, seconds)
+        if waited is not None and all(one.quiet for one in together):
+            messages = sum(len(one.outcome.commit.replies) for one in together)
+            self._reporter.took(Work.LATENCY, waited + seconds, messages)
         for one in together:
             outcome = one.outcome
             self._reporter.committed(one.facts, outcome.rejections, phase_ended=outcome.phase_ended)

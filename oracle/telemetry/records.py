@@ -39,12 +39,13 @@ NO_REJECTIONS: Final[Mapping[Reason, int]] = MappingProxyType(dict.fromkeys(Reas
 
 
 class Work(StrEnum):
-    """What is timed."""
+    """What is timed; `LATENCY` is of queries, from their time in the log until their answers were durable."""
 
     ANSWER = "answer"
     COMMIT = "commit"
     RESTORE = "restore"
     SNAPSHOT = "snapshot"
+    LATENCY = "latency"
 
 
 BOUNDS: Final[Mapping[Work, tuple[float, ...]]] = MappingProxyType(
@@ -53,6 +54,7 @@ BOUNDS: Final[Mapping[Work, tuple[float, ...]]] = MappingProxyType(
         Work.COMMIT: (0.005, 0.025, 0.1, 0.5, 2.5),
         Work.RESTORE: (1.0, 10.0, 60.0, 600.0),
         Work.SNAPSHOT: (0.1, 1.0, 10.0),
+        Work.LATENCY: (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 300.0),
     }
 )
 """Upper bounds (seconds) of the ranges that are told apart in how long work takes."""
@@ -67,11 +69,13 @@ class Timing:
 
     Attributes:
         seconds: How long, rounded up to the next one of `BOUNDS`; beyond the last one, to that times a power of two.
+        count: How many pieces of work took no longer.
     """
 
     shard: int
     work: Work
     seconds: float
+    count: int = 1
 
     def __post_init__(self) -> None:
         """Round up."""

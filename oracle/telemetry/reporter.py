@@ -163,9 +163,9 @@ class Reporter:
         self._move(Event.ASSIGNED)  # its run begins anew
         self._incident(self._log.error, "message.failed", str(error))
 
-    def took(self, work: Work, seconds: float) -> float:
-        """Record how long some work took; return the public figure (s), as `Timing` rounds it."""
-        timing = Timing(self._record.shard, work, seconds)
+    def took(self, work: Work, seconds: float, count: int = 1) -> float:
+        """Record how long so many pieces of work took; return the public figure (s), as `Timing` rounds it."""
+        timing = Timing(self._record.shard, work, seconds, count)
         self._on_timing(timing)
         return timing.seconds
 

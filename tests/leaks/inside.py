@@ -156,7 +156,7 @@ class _Run:
         return Daemon(
             plan=self._plan,
             store=self._store,
-            source=MemorySource(self._bus),
+            source=MemorySource(self._bus, age=0.2),
             sink=MemorySink(self._bus),
             reporter=registry.shard(0),
             settings=DaemonSettings(batch_rows=CHUNK, snapshot_rounds=1),
