@@ -65,7 +65,7 @@ def test_the_annotation_with_alerts_parses(server):
 
 
 def test_every_metric_of_the_daemon_is_shown():
-    """Whatever the daemon, and `perpetua truth`, exports has a panel_box on the dashboard (of a histogram, one of its parts)."""
+    """Whatever `serve` and `truth` export has a panel_box on the dashboard (of a histogram, one of its parts)."""
     text = " ".join(expression for _, expression in _QUERIES)
     shown = set(re.findall(r"perpetua_\w+", text))
     exported = METRICS | TRUTH_METRICS
