@@ -91,7 +91,7 @@ class Desk:
 
     # For askers
 
-    async def ask(self, identifier: bytes, body: bytes) -> None:
+    async def ask(self, identifier: bytes, body: bytes, traceparent: bytes = b"") -> None:
         """Take a question in: it is durable on return. One that is known already is not taken in again.
 
         Raises:
@@ -109,7 +109,7 @@ class Desk:
             entry = self._entries[identifier] = _Entry(digest)
             entry.stored = asyncio.get_running_loop().create_future()
             self._waiting += 1
-            self._incoming.append((Question(identifier, digest, body), entry))
+            self._incoming.append((Question(identifier, digest, body, traceparent), entry))
             self._wakeup.set()
         elif entry.digest != digest:
             raise ReusedIdError("this key was used for another question")

@@ -7,6 +7,7 @@ import msgspec
 
 from connectors.base import JSON, Delivery
 from connectors.journal.segment import Found
+from connectors.traceparents import TRACEPARENT
 
 __all__ = ["Answered", "Answers", "Question", "delivery", "digest_of", "pack", "question_of"]
 
@@ -21,11 +22,14 @@ class Question(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         id: Known to its asker, and to nobody else.
         digest: Of the body; who hands in an id again must hand in the same.
+        traceparent: Of the request that brought it first, where its asker samples the trace; else empty, as in journals
+            of earlier versions.
     """
 
     id: bytes
     digest: bytes
     body: bytes
+    traceparent: bytes = b""
 
 
 class Answered(msgspec.Struct, frozen=True, array_like=True):
@@ -73,4 +77,7 @@ def question_of(found: Found) -> Question:
 def delivery(found: Found) -> Delivery:
     """Return a journalled question as a delivery, which the reply's headers name."""
     question = question_of(found)
-    return Delivery(found.position, question.body, JSON, ((_ID, question.id), (_DIGEST, question.digest)))
+    headers = [(_ID, question.id), (_DIGEST, question.digest)]
+    if question.traceparent:
+        headers.append((TRACEPARENT, question.traceparent))
+    return Delivery(found.position, question.body, JSON, tuple(headers))

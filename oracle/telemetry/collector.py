@@ -31,6 +31,7 @@ _TRUTH_GAUGES: Final = (
 """Name and help text of what is told of a shard's newest release."""
 
 _TIMED: Final = {
+    Work.DECODE: ("perpetua_decode_seconds", "Seconds to decode a batch's messages"),
     Work.ANSWER: (
         "perpetua_answer_seconds",
         "Seconds to decide a batch, but for those in which a phase ended or a side was armed afresh",

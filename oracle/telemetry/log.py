@@ -31,6 +31,8 @@ EVENTS: Final = frozenset(
         "group.stranger",
         "marks.unkept",
         "message.failed",
+        "otlp.client",
+        "otlp.exporting",
         "phase.started",
         "queries.rejected",
         "rest.ended",

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from connectors.base import JSON
 from connectors.desk.desk import Desk, DeskBusyError, ReusedIdError
+from connectors.traceparents import TRACEPARENT, is_sampled
 from oracle.config.http import HttpConfig
 from oracle.errors import StorageError
 from oracle.telemetry.log import PublicLog
@@ -96,7 +97,7 @@ class _Site:
     async def ask(self, request: Request) -> Response:
         identifier = self._askers.identifier(request.scope[_TAG], _key(request))
         try:
-            await self._desk.ask(identifier, await _body(request, self._body_bytes))
+            await self._desk.ask(identifier, await _body(request, self._body_bytes), _traceparent(request))
         except ReusedIdError as exc:
             raise HTTPException(422, f"Idempotency-Key: {exc}") from exc
         except DeskBusyError as exc:
@@ -159,6 +160,12 @@ async def asking(table: HttpConfig, desk: Desk, secret: bytes, body_bytes: int, 
     async with running(app, listen(table, "http"), log, _Connection) as port:
         log.info("asking.listening", host=table.host, port=port)
         yield
+
+
+def _traceparent(request: Request) -> bytes:
+    """Return the asker's span, as a request names it; nothing where it names none, or does not sample its trace."""
+    value = request.headers.get(TRACEPARENT, "").encode("latin-1")
+    return value if is_sampled(value) else b""
 
 
 def _key(request: Request) -> str | None:

@@ -6,8 +6,7 @@ import errno
 import math
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 import uvicorn
@@ -18,10 +17,9 @@ from oracle.config.http import HttpConfig
 from oracle.config.web import WebConfig
 from oracle.errors import InputError
 from oracle.telemetry.client_logs import LibraryLog, hear_client
-from oracle.telemetry.health import Health
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.metrics import Metrics
 from oracle.telemetry.registry import Registry
+from oracle.telemetry.watch import Watch, log_failure
 from oracle.web.app import make_app
 from oracle.web.guard import HEADERS
 from oracle.web.token import read_token
@@ -65,32 +63,17 @@ def listen(table: WebConfig | HttpConfig, name: str = "web") -> socket.socket:
 
 
 @contextlib.asynccontextmanager
-async def serving(
-    table: WebConfig, registry: Registry, folder_of: Callable[[int], Path], log: PublicLog
-) -> AsyncIterator[None]:
+async def serving(table: WebConfig, registry: Registry, watch: Watch, log: PublicLog) -> AsyncIterator[None]:
     """Serve the registry's records over HTTP until the context is left; the log gets nothing of a request.
 
     Raises:
         InputError: See `listen` and `read_token`.
     """
     token = None if table.token_file is None else read_token(table.token_file)
-    health = Health(registry, folder_of, table.ready_lag_seconds)
-
-    def unready() -> frozenset[int | None]:
-        return frozenset(found.shard for found in health.not_ready())
-
-    metrics = Metrics(registry, unready=unready, now=time.time)
-    app = make_app(registry, health, metrics, time.time, token=token, host=table.host)
+    app = make_app(registry, watch.health, watch.metrics, time.time, token=token, host=table.host)
     async with running(app, listen(table), log, Connection) as port:
         log.info("web.listening", host=table.host, port=port)
-        health.look()
-        looking = asyncio.create_task(health.run())
-        looking.add_done_callback(lambda done: _log_failure(done, log))
-        try:
-            yield
-        finally:
-            looking.cancel()
-            await asyncio.wait({looking})
+        yield
 
 
 @contextlib.asynccontextmanager
@@ -104,7 +87,7 @@ async def running(
     server = _Server(_settings(app, connection))
     hear_client(LibraryLog(log, "web.server"), _LOGGERS)
     task = asyncio.create_task(server.serve([listener]))
-    task.add_done_callback(lambda done: _log_failure(done, log))
+    task.add_done_callback(lambda done: log_failure(done, log))
     try:
         yield int(listener.getsockname()[1])
     finally:
@@ -113,13 +96,6 @@ async def running(
         task.cancel()
         await asyncio.wait({task}, timeout=_STOP_TIMEOUT)
         listener.close()
-
-
-def _log_failure(task: "asyncio.Task[None]", log: PublicLog) -> None:
-    """Log that the web server has failed; the daemon goes on without it."""
-    error = None if task.cancelled() else task.exception()
-    if error is not None:
-        log.error("web.server", kind=type(error).__name__, reason="ended")
 
 
 def _settings(app: ASGIApp, connection: type["Connection"]) -> uvicorn.Config:

@@ -75,16 +75,7 @@ _NAMES = {
 _ABSENT_AT_FIRST = {
     name
     for name in _NAMES
-    if name.startswith(
-        (
-            "perpetua_lag",
-            "perpetua_snapshot_",
-            "perpetua_answer",
-            "perpetua_commit",
-            "perpetua_restore",
-            "perpetua_latency",
-        )
-    )
+    if name.startswith(("perpetua_lag", "perpetua_snapshot_", *(f"perpetua_{work.value}_seconds" for work in Work)))
 } - {"perpetua_snapshot_failures_total", "perpetua_snapshot_failing"} | {
     "perpetua_rounds_total",
     "perpetua_rearms_total",

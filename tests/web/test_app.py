@@ -17,6 +17,7 @@ from oracle.planning.promise import Promise, promise_of
 from oracle.predictors.base import PublicFacts
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.registry import Registry
+from oracle.telemetry.watch import watching
 from oracle.web import server
 from oracle.web.guard import HEADERS
 from oracle.web.server import listen, serving
@@ -54,7 +55,11 @@ async def _site(folder, *, grouped=False, plan=None, **settings):
     output = io.StringIO()
     log = PublicLog(output, "json", "tiny")
     registry = Registry(plan or small_plan(), log, version="1.2", grouped=grouped)
-    async with serving(WebConfig(port=0, **settings), registry, lambda _shard: folder, log):
+    table = WebConfig(port=0, **settings)
+    async with (
+        watching(registry, lambda _shard: folder, table.ready_lag_seconds, log) as watch,
+        serving(table, registry, watch, log),
+    ):
         (listening,) = [json.loads(line) for line in output.getvalue().splitlines()]
         assert listening["event"] == "web.listening"
         yield _Site(registry, output, listening["port"])

@@ -3,6 +3,7 @@
 import os
 from functools import partial
 
+from oracle.cli.serve.otlp import export_of
 from oracle.cli.serve.process import run_logged
 from oracle.cli.serve.web import web_beside
 from oracle.cli.version import version
@@ -28,7 +29,8 @@ def serve_kafka(config: Config) -> None:
 async def _serve(model: KafkaModel, log: PublicLog) -> None:
     registry = Registry(model.plan, log, version=version(), shards=model.shards, grouped=True)
     folders = [shard_folder(model.config.state.folder, shard) for shard in range(model.shards)]
-    async with web_beside(model.config.web, registry, folders.__getitem__, log):
+    export = export_of(model.config)
+    async with web_beside(model.config.web, registry, folders.__getitem__, log, export):
         fleet, membership = make_fleet(model, registry, version())
         fleet.install_signals(os._exit)
         await fleet.run(membership)

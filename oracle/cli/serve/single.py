@@ -8,6 +8,7 @@ from typing import Any
 
 from connectors.base import Sink, Source
 from oracle.cli.progress import Progress
+from oracle.cli.serve.otlp import export_of
 from oracle.cli.serve.process import run_logged
 from oracle.cli.serve.web import web_beside
 from oracle.cli.version import version
@@ -63,7 +64,8 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
             **more,
         )
         daemon.install_signals(os._exit)
-        async with web_beside(config.web, registry, lambda _shard: config.state.folder, log), beside:
+        export = export_of(config)
+        async with web_beside(config.web, registry, lambda _shard: config.state.folder, log, export), beside:
             try:
                 return await daemon.run()
             except MisplacedError as exc:

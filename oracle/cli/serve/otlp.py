@@ -1,0 +1,35 @@
+"""What `perpetua serve` sends by OTLP, as `[otlp]` asks for it."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+
+from oracle.config.daemon import Config
+from oracle.errors import InputError
+from oracle.telemetry.log import PublicLog
+from oracle.telemetry.metrics import Metrics
+from oracle.telemetry.registry import Registry
+
+__all__ = ["Export", "export_of"]
+
+Export = Callable[[Registry, Metrics, PublicLog], AbstractAsyncContextManager[None]]
+"""Sends what a registry and its metrics tell until its context is left."""
+
+_INSTALL = "needs OpenTelemetry: pip install 'perpetua[otel]'"
+
+
+def export_of(config: Config) -> Export | None:
+    """Return what the configuration asks for; None without `[otlp]`.
+
+    Raises:
+        InputError: OpenTelemetry is not installed.
+    """
+    if config.otlp is None:
+        return None
+    try:
+        from oracle.telemetry.otlp.sending import exporting
+        from oracle.telemetry.otlp.spans import Channel
+    except ImportError as exc:
+        raise InputError("otlp", "...", _INSTALL) from exc
+    channel = Channel(config.source.kind, getattr(config.source, "topic", None))
+    return partial(exporting, config.otlp, channel)
