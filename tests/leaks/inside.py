@@ -18,6 +18,11 @@ import httpx
 import pyarrow as pa
 import pytest
 import structlog
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.id_generator import IdGenerator
 
 from connectors.base import ARROW_STREAM, JSON
 from oracle.planning.questions import QuestionPlan
@@ -30,6 +35,8 @@ from oracle.telemetry.health import Health
 from oracle.telemetry.ledger_event import shard_event
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.metrics import Metrics
+from oracle.telemetry.otlp.metrics import metrics_data
+from oracle.telemetry.otlp.spans import Channel, Spans
 from oracle.telemetry.registry import Registry
 from oracle.web.app import make_app
 from tests.leaks.coupling import couple
@@ -48,6 +55,24 @@ Form = Literal["json", "arrow"]
 
 _ROWS: Final = 4
 """Rows of an Arrow message: fewer than what Arrow pads to."""
+
+
+_RESOURCE: Final = Resource({"service.name": "perpetua"})
+_TRACED: Final = (("traceparent", b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),)
+"""The header of every message: its asker samples it."""
+
+
+class _Ids(IdGenerator):
+    """Ids of spans and traces, in the order in which they are made."""
+
+    def __init__(self) -> None:
+        self._ids = count(1)
+
+    def generate_span_id(self) -> int:
+        return next(self._ids)
+
+    def generate_trace_id(self) -> int:
+        return next(self._ids)
 
 
 def sight(pair: Pair, which: int, folder: Path, *, form: Form = "json", mutant: str | None = None) -> Sightings:
@@ -114,6 +139,7 @@ class _Run:
         self._folder, self._state = folder, folder / "state"
         self._bus = MemoryLog(live=True)
         self._output = io.StringIO()
+        self._spans = InMemorySpanExporter()
         self.seen = Sightings(timeless=False)
         self._state.mkdir(parents=True, mode=0o700)
         self._store = _Store.open(self._state, create_key_file(self._state / "key"))
@@ -138,6 +164,7 @@ class _Run:
             host="leaks",
             clock=count().__next__,  # nothing is kept
         )
+        self._trace(registry)
         serving = asyncio.create_task(self._daemon(registry).run())
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://leaks") as client:
             for start in range(0, len(self._world.messages), CHUNK):
@@ -146,11 +173,27 @@ class _Run:
                 self._clock.tick()
                 health.look()
                 await self._look(client)
+                self._see_export(metrics)
             self._bus.finish()
             await serving
             await self._look(client)
+            self._see_export(metrics)
         self._store.close()
         self._see_bus()
+
+    def _trace(self, registry: Registry) -> None:
+        """Have spans of every batch, and of every query, as each asker traces theirs."""
+        provider = TracerProvider(resource=_RESOURCE, shutdown_on_exit=False, id_generator=_Ids())
+        provider.add_span_processor(SimpleSpanProcessor(self._spans))
+        registry.follow(Spans(provider, "tiny", Channel("kafka", "queries"), 1.0).take)
+
+    def _see_export(self, metrics: Metrics) -> None:
+        """See what is sent by OTLP: the metrics, and the spans since the last look."""
+        now = self._clock()
+        self.seen.add("metrics", metrics_data(metrics.collector().collect(), _RESOURCE, now, now).to_json())
+        for span in self._spans.get_finished_spans():
+            self.seen.add("spans", span.to_json())
+        self._spans.clear()
 
     def _daemon(self, registry: Registry) -> Daemon:
         return Daemon(
@@ -168,10 +211,11 @@ class _Run:
         """Send all at once: the daemon waits, and takes them as one batch."""
         if self._form == "json":
             for message in messages:
-                self._bus.append(None if message is None else self._body(message), JSON)
+                self._bus.append(None if message is None else self._body(message), JSON, _TRACED)
             return
         for start in range(0, len(messages), _ROWS):
-            self._bus.append(arrow_body(table_of(self._world.subject, messages[start : start + _ROWS])), ARROW_STREAM)
+            table = table_of(self._world.subject, messages[start : start + _ROWS])
+            self._bus.append(arrow_body(table), ARROW_STREAM, _TRACED)
 
     def _body(self, message: Message) -> bytes:
         """Return a query or a question as JSON, or what is neither."""
