@@ -31,7 +31,7 @@ def sampled(headers: Sequence[Headers], most: int) -> list[tuple[int, str]]:
     >>> sampled([(), (("traceparent", asked),), (("traceparent", b"?"),)], 10) == [(1, asked.decode())]
     True
     """
-    return list(islice(_found(headers), most))
+    return list(islice(_found(headers), most)) if any(headers) else []
 
 
 def _found(headers: Sequence[Headers]) -> Iterator[tuple[int, str]]:

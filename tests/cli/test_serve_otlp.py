@@ -12,8 +12,10 @@ from oracle.cli.serve.otlp import export_of
 from oracle.config.daemon import load_config
 from oracle.errors import InputError
 from tests.support.certificates import Authority
-from tests.support.collector import attributes, collecting
+from tests.support.collector import TRACEPARENT, UNSAMPLED, attributes, collecting
 from tests.support.folders import long_plan, make_state, perpetua, write_config, write_log
+from tests.support.http import HttpModelUnderTest
+from tests.support.waiting import eventually
 
 _SECRET = "Bearer opens-it-for-tests"  # noqa: S105 -- of a collector that lives as long as a test
 
@@ -81,6 +83,21 @@ def test_the_environment_of_opentelemetry_counts(state):
         done, lines = _serve(state, env=variables | {"OTEL_SDK_DISABLED": "true"})
         assert (done.returncode, collector.requests) == (0, [])
         assert "otlp.exporting" not in {line["event"] for line in lines}
+
+
+def test_questions_over_http_are_traced_through(tmp_path):
+    """By their requests' `traceparent`, where the asker samples; one that is sent again is one question."""
+    model = HttpModelUnderTest(tmp_path).create()
+    with collecting() as collector, model.client() as client:
+        process = model.serve(model.config(extra=f'[otlp]\nendpoint = "{collector.endpoint}"\n'))
+        for given, body in ((UNSAMPLED, b'{"x":[0.5,0.5]}'), (TRACEPARENT, b'{"x":[0.2,0.5]}'), ("?" * 60, b"?")):
+            for _ in range(2):
+                headers = {"Idempotency-Key": given, "traceparent": given, "Content-Type": "application/json"}
+                assert client.post("/v1/ask", content=body, headers=headers).status_code in {200, 422}
+        eventually(lambda: len(collector.of_asker()) == 1)
+        assert model.stop(process) == 0
+        (span,) = collector.of_asker()
+    assert (span["messaging.system"], span["perpetua.outcome"], span["perpetua.position"]) == ("http", "answered", 2)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -15,6 +15,14 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import HistogramDataPoint, Numbe
 
 if TYPE_CHECKING:
     from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+TRACE: Final = "4bf92f3577b34da6a3ce929d0e0e4736"
+_ASKER: Final = "00f067aa0ba902b7"
+TRACEPARENT: Final = f"00-{TRACE}-{_ASKER}-01"
+"""The span of an asker that samples its trace."""
+
+UNSAMPLED: Final = f"00-{'a' * 32}-{_ASKER}-00"
+"""That of one that does not."""
 
 Series = tuple[str, tuple[tuple[str, str], ...]]
 """A metric's name and labels."""
@@ -65,6 +73,14 @@ class Collector:
                                 sorted((name, str(value)) for name, value in attributes(point.attributes).items())
                             )
                             self.metrics[metric.name, labels] = point
+
+    def of_asker(self) -> list[dict[str, object]]:
+        """Return the attributes of the spans within the asker's trace, each of which is its span's child."""
+        found = [span for span in list(self.spans) if span.trace_id.hex() == TRACE]
+        assert {span.parent_span_id.hex() for span in found} <= {_ASKER}
+        ids = {span.span_id for span in self.spans if span.name.startswith("process batch")}
+        assert all(link.span_id in ids for span in found for link in span.links)
+        return [attributes(span.attributes) for span in found]
 
     def value(self, name: str, **labels: str) -> float | None:
         """Return the newest number of one series of model and shard; None if there is none."""
