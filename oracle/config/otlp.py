@@ -55,7 +55,8 @@ class OtlpConfig(ConfigTable):
         interval_seconds: How often metrics are sent.
         timeout_seconds: How long the collector may take for one request; what it does not take in time is dropped.
         sample_ratio: Share of batches that get spans. At more than 0, a query whose `traceparent` says that its asker
-            samples it gets one too, within that trace, up to 200 a second. At 0 there are no spans.
+            samples it gets one too, within that trace: up to 200 a second, of the first 2,048 messages of each batch.
+            At 0 there are no spans.
     """
 
     endpoint: Annotated[str, AfterValidator(_endpoint), Field(json_schema_extra={"bound": _ADDRESS})] | None = None

@@ -12,7 +12,7 @@ from oracle.telemetry.records import Asked, BatchTelemetry, Work
 
 __all__ = ["Course", "told"]
 
-_MOST_ASKED: Final = 200
+_MOST_ASKED: Final = 64
 """Most messages of a batch that are told one by one."""
 
 

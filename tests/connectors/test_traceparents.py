@@ -27,6 +27,8 @@ def test_headers_and_user_properties_are_read():
     assert sampled(headers, 10) == [(1, TRACEPARENT), (3, TRACEPARENT), (6, TRACEPARENT)]
     assert sampled(headers, 2) == [(1, TRACEPARENT), (3, TRACEPARENT)]
     assert sampled([], 2) == []
+    asked = [(("traceparent", TRACEPARENT.encode()),)]
+    assert [place for place, _ in sampled([()] * 2047 + asked * 2, 10)] == [2047]
 
 
 @pytest.mark.parametrize(
