@@ -86,7 +86,8 @@ def run(before: Callable[[], None] = lambda: None) -> None:
         sys.exit(130)
     except TyperException as exc:
         if exc.format_message():  # empty where the help was shown instead
-            _say(f"{exc.format_message()} (see perpetua --help, or perpetua COMMAND --help)")
+            text = exc.format_message().replace(": Value error, ", ": ", 1)  # pydantic's words, which name no value
+            _say(f"{text} (see perpetua --help, or perpetua COMMAND --help)")
         sys.exit(exc.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -52,6 +52,12 @@ def test_usage_errors_are_one_line(refused, arguments):
     assert "--help" in refused(2, *arguments)
 
 
+def test_an_unknown_choice_is_named_with_those_there_are(refused):
+    """Nothing of what reads the command line shows."""
+    said = refused(2, "schema", "m.toml", "--of", "nothing")
+    assert "Invalid value for '--of': 'nothing' is not one of 'query', 'answer'." in said
+
+
 @pytest.mark.parametrize("name", ["plan", "serve", "check"])
 def test_missing_file(cli, tmp_path, name):
     """A file that is not there is named, with the system's reason."""
