@@ -41,7 +41,7 @@ def sampled(headers: Sequence[Headers], most: int) -> list[tuple[int, str]]:
         return found
     for place, kept in enumerate(headers[:_LOOKED_AT]):
         for name, value in kept:
-            if name in (TRACEPARENT, USER):  # noqa: PLR6201 -- quicker than a set of two
+            if name in (TRACEPARENT, USER):
                 given = value if name == TRACEPARENT else _property(value)
                 if given[-1:] in _ODD and is_sampled(given):
                     found.append((place, given.decode()))

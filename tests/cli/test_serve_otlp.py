@@ -206,6 +206,22 @@ def test_a_missing_authority_is_refused(state):
     assert b"must be a file that can be read" in done.stderr
 
 
+def test_check_asks_the_collector(state):
+    """It takes an empty export, or it is said that it does not; a file that cannot be used is named."""
+
+    def found(**otlp):
+        done = perpetua("check", write_config(state, otlp=otlp), "--json")
+        return {one["what"]: one["problem"] for one in json.loads(done.stdout)}.get("otlp: the collector answers", "-")
+
+    with collecting() as collector:
+        assert found(endpoint=collector.endpoint) is None
+        assert [path for path, _ in collector.requests] == ["/v1/metrics"]
+        assert collector.metrics == {}
+    with _dead() as endpoint:
+        assert found(endpoint=endpoint, timeout_seconds=0.5).endswith("in 0.5 s, or refuses what is sent")
+    assert "otlp.headers_file" in found(endpoint="https://c", headers_file=str(state / "none"))
+
+
 def test_without_opentelemetry_it_says_what_to_install(tmp_path, monkeypatch):
     """The extra is optional, and asked for by name."""
     monkeypatch.setitem(sys.modules, "oracle.telemetry.otlp.sending", None)

@@ -1,5 +1,7 @@
 """Which messages are part of a sampled trace, by the headers of every bus."""
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +9,9 @@ from hypothesis import strategies as st
 from connectors.mqtt.messages import USER, pack_pairs
 from connectors.traceparents import is_sampled, sampled
 from tests.support.collector import TRACEPARENT, UNSAMPLED
+
+if TYPE_CHECKING:
+    from connectors.base import Headers
 
 
 def _mqtt(*pairs):
@@ -27,8 +32,9 @@ def test_headers_and_user_properties_are_read():
     assert sampled(headers, 10) == [(1, TRACEPARENT), (3, TRACEPARENT), (6, TRACEPARENT)]
     assert sampled(headers, 2) == [(1, TRACEPARENT), (3, TRACEPARENT)]
     assert sampled([], 2) == []
-    asked = [(("traceparent", TRACEPARENT.encode()),)]
-    assert [place for place, _ in sampled([()] * 2047 + asked * 2, 10)] == [2047]
+    many: list[Headers] = [()] * 2047
+    many += [(("traceparent", TRACEPARENT.encode()),)] * 2
+    assert [place for place, _ in sampled(many, 10)] == [2047]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from oracle.codec.rejections import Rejection
 from oracle.errors import LogDivergedError
 from oracle.predictors.base import Answers
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
-from oracle.runtime import pipeline
+from oracle.runtime import courses, pipeline
 from oracle.runtime.shard import Shard
 from oracle.state.folder import FolderStore
 from oracle.telemetry.health import Health
@@ -87,7 +87,7 @@ def _timing_by_label(patch: Patch) -> None:
 
 
 def _span_by_label(patch: Patch) -> None:
-    count, real = ones(patch), pipeline.told
+    count, real = ones(patch), courses.told
 
     def told(*course: Any) -> BatchTelemetry:
         batch = real(*course)
@@ -98,7 +98,7 @@ def _span_by_label(patch: Patch) -> None:
 
 def _span_by_query(patch: Patch) -> None:
     """How many queries have spans follows from what they ask."""
-    count, real = asked(patch), pipeline.told
+    count, real = asked(patch), courses.told
 
     def told(*course: Any) -> BatchTelemetry:
         batch = real(*course)

@@ -32,6 +32,7 @@ def check_kafka(config: Config, findings: Findings) -> None:
         return
     folders = [shard_folder(config.state.folder, shard) for shard in range(model.shards)]
     findings.web(config.web, held=any(map(is_held, folders)))
+    findings.otlp(config)
     findings.space(folders)
     findings.plan(lambda: model.plan)
     findings.holds("topics exist and fit the plan", lambda: asyncio.run(check_topics(model)))

@@ -10,7 +10,7 @@ from oracle.telemetry.log import PublicLog
 from oracle.telemetry.metrics import Metrics
 from oracle.telemetry.registry import Registry
 
-__all__ = ["Export", "export_of"]
+__all__ = ["Export", "export_of", "try_export"]
 
 Export = Callable[[Registry, Metrics, PublicLog], AbstractAsyncContextManager[None]]
 """Sends what a registry and its metrics tell until its context is left."""
@@ -33,3 +33,15 @@ def export_of(config: Config) -> Export | None:
         raise InputError("otlp", "...", _INSTALL) from exc
     channel = Channel(config.source.kind, getattr(config.source, "topic", None))
     return partial(exporting, config.otlp, channel)
+
+
+def try_export(config: Config) -> None:
+    """Try what `export_of` would do, with nothing to send.
+
+    Raises:
+        PerpetuaError: OpenTelemetry is not installed, a file cannot be used, or the collector does not answer.
+    """
+    if export_of(config) is not None and config.otlp is not None:
+        from oracle.telemetry.otlp.sending import try_sending
+
+        try_sending(config.otlp)

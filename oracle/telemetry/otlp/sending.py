@@ -21,7 +21,7 @@ from typing import Any, Final
 import requests
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk.metrics.export import MetricExporter
+from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult, MetricsData
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
@@ -30,7 +30,7 @@ from requests.utils import get_environ_proxies
 
 from oracle.config.credentials import secret_of
 from oracle.config.otlp import OtlpConfig, OtlpTlsConfig
-from oracle.errors import InputError
+from oracle.errors import BusError, InputError
 from oracle.telemetry.client_logs import LibraryLog, hear_client
 from oracle.telemetry.collector import RecordCollector
 from oracle.telemetry.log import PublicLog
@@ -39,7 +39,7 @@ from oracle.telemetry.otlp.metrics import metrics_data
 from oracle.telemetry.otlp.spans import Channel, Spans
 from oracle.telemetry.registry import Registry
 
-__all__ = ["FLUSH_SECONDS", "exporting"]
+__all__ = ["FLUSH_SECONDS", "exporting", "try_sending"]
 
 FLUSH_SECONDS: Final = 3.0
 """Most time for what is left when the daemon ends."""
@@ -95,6 +95,26 @@ async def exporting(
         sender.send(metrics.collector())
         sender.end()
         await asyncio.to_thread(_ended, threads)
+
+
+def try_sending(table: OtlpConfig) -> None:
+    """Send an export of metrics that has none.
+
+    Raises:
+        InputError: See `exporting`.
+        StorageError: See `exporting`.
+        BusError: The collector does not take it.
+    """
+    hear_client(None, _LOGGERS)
+    exporter = _exporters(table).metrics
+    try:
+        if exporter.export(MetricsData([])) is not MetricExportResult.SUCCESS:
+            msg = (
+                f"{_base(table)}: the collector does not answer in {table.timeout_seconds:g} s, or refuses what is sent"
+            )
+            raise BusError(msg)
+    finally:
+        exporter.shutdown()
 
 
 def _ended(threads: Sequence[threading.Thread]) -> None:
@@ -171,8 +191,12 @@ def _resource(model: str, version: str) -> Resource:
     return Resource(ours).merge(OTELResourceDetector().detect())
 
 
+def _base(table: OtlpConfig) -> str:
+    return (table.endpoint or os.environ.get(_BASE) or _DEFAULT).rstrip("/")
+
+
 def _exporters(table: OtlpConfig) -> _Exporters:
-    base = (table.endpoint or os.environ.get(_BASE) or _DEFAULT).rstrip("/")
+    base = _base(table)
     tls = table.tls or OtlpTlsConfig()
     shared: dict[str, Any] = {
         "headers": _headers(table.headers_file),
