@@ -296,10 +296,10 @@ class Pipeline:
         outcome, seconds = await asyncio.to_thread(answer)
         if self._patience is not None and seconds > self._patience:
             self._next_rows = max(min(self._next_rows, len(batch.deliveries)) // 2, 1)
-        if shard.facts().rearms != rearms or outcome.phase_ended:
-            return outcome, None
-        self._reporter.took(Work.ANSWER, seconds)
-        return outcome, seconds
+        if shard.facts().rearms == rearms and not outcome.phase_ended:
+            self._reporter.took(Work.ANSWER, seconds)
+            return outcome, seconds
+        return outcome, None
 
     async def _look_after(self, stages: asyncio.TaskGroup, notice: _Notice) -> None:
         """Do what waits until nothing is to be answered, if all that was answered is durable."""
