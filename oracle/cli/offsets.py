@@ -12,8 +12,9 @@ from connectors.kafka.restore import OffsetReport, report_offsets
 from connectors.kafka.restore import restore as commit
 from connectors.kafka.traffic import first_and_last
 from oracle.cli.kafka import open_kafka
-from oracle.cli.options import AsJson, KafkaConfigFile
+from oracle.cli.options import AsJson, KafkaConfigFile, ModelName
 from oracle.cli.output import print_json
+from oracle.config.daemon import load_config
 from oracle.errors import InputError, RefusedError, StateError
 from oracle.hosting.kafka import KafkaModel
 from oracle.runtime.marks import CommitMark
@@ -41,15 +42,17 @@ class Origin(StrEnum):
 
 
 @app.command("show")
-def show(config_file: KafkaConfigFile, partition: _Partition = None, as_json: AsJson = False) -> None:
+def show(
+    config_file: KafkaConfigFile, model: ModelName = None, partition: _Partition = None, as_json: AsJson = False
+) -> None:
     """Show by partition what the group and our mark say was answered. Changes nothing; exits 1 if they disagree."""
-    model = open_kafka(config_file, "offsets", partition)
-    found = [asyncio.run(_told(model, number)) for number in _partitions(model, partition)]
+    opened = open_kafka(load_config(config_file, model), "offsets", partition)
+    found = [asyncio.run(_told(opened, number)) for number in _partitions(opened, partition)]
     if as_json:
-        print_json({"group": model.settings.group, "partitions": found})
+        print_json({"group": opened.settings.group, "partitions": found})
     else:
         for told in found:
-            for line in _lines(model, told):
+            for line in _lines(opened, told):
                 typer.echo(line)
     if not all(told["agree"] for told in found):
         raise typer.Exit(1)
@@ -58,6 +61,7 @@ def show(config_file: KafkaConfigFile, partition: _Partition = None, as_json: As
 @app.command("restore")
 def restore(
     config_file: KafkaConfigFile,
+    model: ModelName = None,
     partition: _Partition = None,
     origin: Annotated[
         Origin | None,
@@ -70,9 +74,9 @@ def restore(
     answered behind the newest snapshot are answered again, with the same
     bytes.
     """
-    model = open_kafka(config_file, "offsets", partition)
-    for number in _partitions(model, partition):
-        typer.echo(f"partition {number}: {asyncio.run(_restore(model, number, origin))}")
+    opened = open_kafka(load_config(config_file, model), "offsets", partition)
+    for number in _partitions(opened, partition):
+        typer.echo(f"partition {number}: {asyncio.run(_restore(opened, number, origin))}")
 
 
 def _partitions(model: KafkaModel, partition: int | None) -> list[int]:

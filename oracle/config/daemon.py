@@ -6,15 +6,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from oracle.config.addresses import Topic
 from oracle.config.base import ConfigTable, LocalPath
+from oracle.config.clashes import refuse_clashes
 from oracle.config.documents import read_toml
 from oracle.config.http import HttpConfig, HttpSinkConfig, HttpSourceConfig
 from oracle.config.kafka import KafkaConfig, KafkaSinkConfig, KafkaSourceConfig, SaslConfig, check_kafka_topics
+from oracle.config.models import chosen, model_documents, placed
 from oracle.config.mqtt import MqttConfig, MqttSinkConfig, MqttSourceConfig, check_mqtt_topics
 from oracle.config.names import refuse_unknown_variables, refuse_zeros
 from oracle.config.otlp import OtlpConfig
@@ -45,6 +47,7 @@ __all__ = [
     "TruthConfig",
     "config_of",
     "load_config",
+    "load_configs",
     "tables_of",
 ]
 
@@ -164,6 +167,17 @@ class Config(BaseSettings):
     web: WebConfig | None = None
     otlp: OtlpConfig | None = None
     truth: TruthConfig | None = None
+    _entry: str | None = PrivateAttr(None)
+
+    @property
+    def entry(self) -> str | None:
+        """The model's name in `[[models]]`; None where it has the file to itself."""
+        return self._entry
+
+    def as_entry(self, name: str) -> Self:
+        """Take it for the configuration of the model of that name in `[[models]]`, and return it."""
+        self._entry = name
+        return self
 
     @model_validator(mode="after")
     def _fitting(self) -> Self:
@@ -204,23 +218,60 @@ class Config(BaseSettings):
         return env_settings, init_settings
 
 
-def load_config(path: Path) -> Config:
-    """Read a configuration.
+_SECRETS: Final = (("kafka", "sasl", "password"), ("kafka", "sasl", "client_secret"), ("mqtt", "login", "password"))
+"""What no file may hold that is not private."""
+
+
+def load_config(path: Path, model: str | None = None) -> Config:
+    """Read the configuration of one model.
+
+    Args:
+        path: The file.
+        model: Which of its `[[models]]`; None where it has none.
 
     Raises:
         SourceError: The file cannot be read.
-        InputError: It is not TOML, or a field is missing, unknown (the nearest name is given) or outside its bound.
+        InputError: As of `load_configs`; or the model is none of the file's, or is not named where it must be.
+    """
+    configs = load_configs(path)
+    if model is None and None in configs:
+        return configs[None]
+    named = {name: config for name, config in configs.items() if name is not None}
+    if not named:
+        raise InputError("--model", model, f"must be left out: {path} has no [[models]]")
+    return named[chosen(named, model)]
+
+
+def load_configs(path: Path) -> dict[str | None, Config]:
+    """Read the configurations of all models of a file, by name; without `[[models]]` there is one, under None.
+
+    Raises:
+        SourceError: The file cannot be read.
+        InputError: It is not TOML, or a field is missing, unknown (the nearest name is given) or outside its bound; or
+            two models are in each other's way.
     """
     document: dict[str, Any] = read_toml(path)
     if "model" in document and "source" not in document:
         bound = "this is a model file; name the configuration file, which has [state], [source] and [sink]"
         raise InputError("CONFIG.toml", str(path), bound)
-    for bus, table in (("kafka", "sasl"), ("mqtt", "login")):
-        if "password" in _inner(document, bus, table):
-            variable = f"PERPETUA_{bus}__{table}__PASSWORD".upper()
-            bound = f"secrets come from files or the environment: set password_file, or {variable}"
-            raise InputError(f"{bus}.{table}.password", "...", bound)
-    return config_of(document)
+    for bus, table, name in _SECRETS:
+        if name in _inner(document, bus, table):
+            variable = f"PERPETUA_{bus}__{table}__{name}".upper()
+            bound = f"secrets come from files or the environment: set {name}_file, or {variable}"
+            raise InputError(f"{bus}.{table}.{name}", "...", bound)
+    if "models" not in document:
+        return {None: config_of(document)}
+    configs = {name: _config_of(whole, name, document) for name, whole in model_documents(document).items()}
+    refuse_clashes(configs)
+    return {name: configs[name] for name in configs}
+
+
+def _config_of(whole: Mapping[str, Any], name: str, document: Mapping[str, Any]) -> Config:
+    """Return one model's, of its whole document; `document` is the file's."""
+    try:
+        return config_of(whole).as_entry(name)
+    except InputError as exc:
+        raise placed(exc, name, document) from exc
 
 
 def config_of(document: Mapping[str, Any]) -> Config:
@@ -283,7 +334,9 @@ _WHOLE: Final = {
 }
 """What an error of several tables together is about."""
 
-_SHOWN: Final = frozenset({"mechanism", "request_seconds", "check_hostname", "keepalive_seconds", "session_seconds"})
+_SHOWN: Final = frozenset(
+    {"mechanism", "compression", "request_seconds", "check_hostname", "keepalive_seconds", "session_seconds"}
+)
 """Settings of a broker whose values are shown in errors; in the others somebody may have written a password."""
 
 

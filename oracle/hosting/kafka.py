@@ -2,16 +2,21 @@
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
 
 from connectors.kafka.committed_offset import partition_name
+from connectors.kafka.consumers import SharedConsumer
+from connectors.kafka.errors import TooLargeError
 from connectors.kafka.marks import marks_kept
 from connectors.kafka.membership import KafkaMembership
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.source import KafkaSource
-from connectors.kafka.topics import DEFAULT_MESSAGE_BYTES, check, describe
+from connectors.kafka.topics import TopicFacts, check, describe, notes
+from connectors.kafka.writer import Writer
 from connectors.retry import Backoff, retry
 from oracle.accounting.ledger import LedgerEvent
 from oracle.config.daemon import Config
@@ -24,14 +29,14 @@ from oracle.runtime.daemon import Daemon
 from oracle.runtime.fleet import Fleet, Membership
 from oracle.state.folder import read_plan
 from oracle.state.keys import mark_key, read_key_file
-from oracle.state.shards import refuse_copies, shard_count, shard_folder
+from oracle.state.shards import refuse_copies, shard_count, shard_folder, shard_folders
 from oracle.state.waiting import DeferredStore
 from oracle.telemetry.ledger_event import shard_event
 from oracle.telemetry.records import ShardTelemetry
 from oracle.telemetry.registry import Registry
 from oracle.telemetry.reporter import Reporter
 
-__all__ = ["KafkaModel", "check_topics", "make_fleet", "misplaced", "open_model"]
+__all__ = ["KafkaGroup", "KafkaModel", "check_topics", "misplaced", "open_model", "topic_notes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,16 @@ class KafkaModel:
     shards: int
     master_key: bytes
     settings: KafkaSettings
+
+    @property
+    def name(self) -> str:
+        """What the model is called: in `[[models]]`, or else as its plan."""
+        return self.config.entry or self.plan.name
+
+    @property
+    def folders(self) -> list[Path]:
+        """The snapshot folder of each shard."""
+        return shard_folders(self.config.state.folder)
 
 
 def open_model(config: Config) -> KafkaModel:
@@ -84,53 +99,90 @@ async def check_topics(model: KafkaModel, *, tolerant: bool = False) -> KafkaMod
         BusError: The brokers do not answer.
     """
     facts = await describe(model.settings, tolerant=tolerant)
-    queries = facts.get(model.settings.topic)
-    settings = check(
-        model.settings,
-        facts,
-        model.shards,
-        largest_reply(model.plan, queries.message_bytes if queries else DEFAULT_MESSAGE_BYTES),
-        tolerant=tolerant,
-    )
+    settings = check(model.settings, facts, model.shards, tolerant=tolerant)
     return replace(model, settings=settings)
 
 
-def make_fleet(model: KafkaModel, registry: Registry, version: str) -> tuple[Fleet, Membership]:
-    """Return the fleet, and the membership that it is run with, which checks the topics before it joins."""
-    config = model.config
+async def topic_notes(model: KafkaModel) -> list[str]:
+    """Return what topics cost some askers, though they are served as they are.
 
-    def open_shard(partition: int) -> "_ServedShard":
-        return _ServedShard(membership.model, partition, registry.shard(partition), version)
-
-    fleet = Fleet(
-        open_shard,
-        registry,
-        drain_seconds=config.service.drain_seconds,
-        retry_seconds=model.settings.session_seconds,
-        clock=time.monotonic,
-    )
-    membership = _CheckedMembership(model, fleet, registry)
-    return fleet, membership
+    Raises:
+        BusError: The brokers do not answer.
+    """
+    facts = await describe(model.settings, tolerant=True)
+    queries = facts.get(model.settings.topic, TopicFacts(model.shards))
+    return notes(model.settings, facts, largest_reply(model.plan, queries.message_bytes))
 
 
-class _CheckedMembership:
-    """Checks the topics as soon as the brokers answer, and only then joins: a daemon may be started before they are.
+class _Shared(NamedTuple):
+    """What all shards of a process on Kafka share: who reads, and who commits."""
+
+    consumer: SharedConsumer
+    writer: Writer
+
+
+class KafkaGroup:
+    """What all models of a process on Kafka share: a place in the group, and the clients of their shards.
+
+    Args:
+        settings: Of any of them.
+        topics: The query topics of all of them.
+        strangers: Told who else is in the group.
+    """
+
+    def __init__(self, settings: KafkaSettings, topics: Iterable[str], strangers: Callable[[str | None], None]) -> None:
+        self.membership = KafkaMembership(settings, topics, strangers)
+        self._shared = _Shared(SharedConsumer(settings), Writer(settings))
+
+    async def close(self) -> None:
+        """Let go of what is shared, behind the last shard."""
+        await self._shared.writer.close()
+
+    def open_fleet(self, model: KafkaModel, registry: Registry, version: str) -> tuple[Fleet, Membership]:
+        """Return a model's fleet, and what it is run with, which checks the topics before it takes partitions."""
+        config = model.config
+
+        def open_shard(partition: int) -> "_ServedShard":
+            return _ServedShard(place.model, partition, registry.shard(partition), self._shared, version)
+
+        fleet = Fleet(
+            open_shard,
+            registry,
+            drain_seconds=config.service.drain_seconds,
+            retry_seconds=model.settings.session_seconds,
+            clock=time.monotonic,
+        )
+        place = _Place(model, fleet, self.membership)
+        return fleet, place
+
+
+class _Place:
+    """A model's place in the group: it checks the topics as soon as the brokers answer, and only then takes partitions.
 
     Attributes:
         model: From the check on with settings that fit the topics.
     """
 
-    def __init__(self, model: KafkaModel, fleet: Fleet, registry: Registry) -> None:
+    def __init__(self, model: KafkaModel, fleet: Fleet, membership: KafkaMembership) -> None:
         self.model = model
         self._fleet = fleet
-        self._registry = registry
+        self._membership = membership
 
     async def run(self, on_trouble: Callable[[BusError], None]) -> None:
         """See `Membership.run`."""
-        self.model = await retry(self._checked, BusError, backoff=Backoff(0.5), on_failure=on_trouble)
-        settings, shards = self.model.settings, self.model.shards
-        fleet, told = self._fleet, self._registry.strangers
-        await KafkaMembership(settings, shards, fleet.assigned, fleet.revoked, told).run(on_trouble)
+        topic = self.model.settings.topic
+
+        def missed(error: BusError) -> None:
+            self._membership.pass_over(topic)
+            on_trouble(error)
+
+        try:
+            self.model = await retry(self._checked, BusError, backoff=Backoff(0.5), on_failure=missed)
+        except Exception:
+            self._membership.pass_over(topic)
+            raise
+        fleet = self._fleet
+        await self._membership.hold(self.model.settings, self.model.shards, fleet.assigned, fleet.revoked)
 
     async def _checked(self) -> KafkaModel:
         model = await check_topics(self.model, tolerant=True)
@@ -151,16 +203,16 @@ def misplaced(settings: KafkaSettings, partition: int, error: MisplacedError) ->
 class _ServedShard:
     """One partition's daemon with its store, which is closed when it ends."""
 
-    def __init__(self, model: KafkaModel, partition: int, reporter: Reporter, version: str) -> None:
+    def __init__(self, model: KafkaModel, partition: int, reporter: Reporter, shared: _Shared, version: str) -> None:
         self._settings, self._partition = model.settings, partition
-        source = KafkaSource(model.settings, partition)
+        source = KafkaSource(model.settings, partition, consumer=shared.consumer)
 
         def announce(record: ShardTelemetry, *, started: bool) -> LedgerEvent:
             stops = model.settings.stop_at_of(partition)
             return shard_event(version, record, started=started, begins=source.begins, stops=stops)
 
         self._store = DeferredStore(shard_folder(model.config.state.folder, partition), model.master_key)
-        sink = KafkaSink(model.settings, partition, source.progress, observer=reporter)
+        sink = KafkaSink(model.settings, partition, source.progress, observer=reporter, writer=shared.writer)
         self._daemon = Daemon(
             plan=model.plan,
             store=self._store,
@@ -183,5 +235,7 @@ class _ServedShard:
             return await self._daemon.run()
         except MisplacedError as exc:
             raise misplaced(self._settings, self._partition, exc) from exc
+        except TooLargeError as exc:  # opened anew, the sink asks what the topics take now
+            raise BusError(str(exc)) from exc
         finally:
             self._store.close()

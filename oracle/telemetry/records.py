@@ -259,9 +259,10 @@ class ShardTelemetry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessTelemetry:
-    """The whole process at a moment.
+    """The whole process at a moment, as to one model.
 
     Attributes:
+        model: What the model is called.
         plan: The plan of every shard; public.
         started: When the process began (whole seconds since 1970).
         joined: Whether the consumer group counts us in; always True without a group.
@@ -273,6 +274,7 @@ class ProcessTelemetry:
     """
 
     version: str
+    model: str
     plan: Plan
     promise: Promise
     started: float

@@ -1,44 +1,25 @@
-"""What looks at a process all the time it runs: its health and its metrics, for whoever asks and whoever is told."""
+"""Who looks at a process's models all the time it runs, for whoever asks and whoever is told."""
 
 import asyncio
 import contextlib
-import time
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import AsyncIterator
 
-from oracle.telemetry.health import Health
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.metrics import Metrics
-from oracle.telemetry.registry import Registry
+from oracle.telemetry.models import Models
+from oracle.telemetry.observers import Observers
 
-__all__ = ["Watch", "log_failure", "watching"]
-
-
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """The health and the metrics of one process."""
-
-    health: Health
-    metrics: Metrics
+__all__ = ["log_failure", "watching"]
 
 
 @contextlib.asynccontextmanager
-async def watching(
-    registry: Registry, folder_of: Callable[[int], Path], stall_seconds: float, log: PublicLog
-) -> AsyncIterator[Watch]:
-    """Look at the registry's records and folders until the context is left; `Health` says how."""
-    health = Health(registry, folder_of, stall_seconds)
-
-    def unready() -> frozenset[int | None]:
-        return frozenset(found.shard for found in health.not_ready())
-
-    metrics = Metrics(registry, unready=unready, now=time.time)
-    health.look()
-    looking = asyncio.create_task(health.run())
+async def watching(models: Models, stall_seconds: float, log: PublicLog) -> AsyncIterator[Observers]:
+    """Look at the models' records and folders until the context is left; `Observers` says how."""
+    observers = Observers(models, stall_seconds)
+    observers.look()
+    looking = asyncio.create_task(observers.run())
     looking.add_done_callback(lambda done: log_failure(done, log))
     try:
-        yield Watch(health, metrics)
+        yield observers
     finally:
         looking.cancel()
         await asyncio.wait({looking})

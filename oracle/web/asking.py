@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from connectors.base import JSON
 from connectors.desk.desk import Desk, DeskBusyError, ReusedIdError
+from connectors.events import CLOUD_EVENT
 from connectors.traceparents import TRACEPARENT, is_sampled
 from oracle.config.http import HttpConfig
 from oracle.errors import StorageError
@@ -97,7 +98,8 @@ class _Site:
     async def ask(self, request: Request) -> Response:
         identifier = self._askers.identifier(request.scope[_TAG], _key(request))
         try:
-            await self._desk.ask(identifier, await _body(request, self._body_bytes), _traceparent(request))
+            body = await _body(request, self._body_bytes)
+            await self._desk.ask(identifier, body, _content_type(request), _traceparent(request))
         except ReusedIdError as exc:
             raise HTTPException(422, f"Idempotency-Key: {exc}") from exc
         except DeskBusyError as exc:
@@ -126,8 +128,11 @@ class _Site:
         where = {"Location": f"/v1/answers/{identifier.hex()}"}
         if answer is None:
             return _json(202, {"id": identifier.hex(), "answer": where["Location"]}, where | _LATER)
-        rejected = isinstance(msgspec.json.decode(answer).get("error"), str)  # a number is what the plan promises
-        return Response(answer, 422 if rejected else 200, where, JSON)
+        told = msgspec.json.decode(answer)
+        event = "specversion" in told
+        data = told.get("data", {}) if event else told
+        rejected = isinstance(data.get("error"), str)  # a number is what the plan promises
+        return Response(answer, 422 if rejected else 200, where, CLOUD_EVENT if event else JSON)
 
 
 def make_app(desk: Desk, askers: Askers, *, body_bytes: int, wait_seconds: float) -> ASGIApp:
@@ -175,10 +180,14 @@ def _key(request: Request) -> str | None:
     return key
 
 
+def _content_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 async def _body(request: Request, limit: int) -> bytes:
     """Return the question in a request's body."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
-        raise HTTPException(415, f"Content-Type: must be {JSON}")
+    if _content_type(request) not in {JSON, CLOUD_EVENT}:
+        raise HTTPException(415, f"Content-Type: must be {JSON} or {CLOUD_EVENT}")
     body = bytearray()
     try:
         async for chunk in request.stream():

@@ -5,7 +5,6 @@ import contextlib
 import errno
 import math
 import socket
-import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
@@ -18,8 +17,8 @@ from oracle.config.web import WebConfig
 from oracle.errors import InputError
 from oracle.telemetry.client_logs import LibraryLog, hear_client
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.registry import Registry
-from oracle.telemetry.watch import Watch, log_failure
+from oracle.telemetry.observers import Observers
+from oracle.telemetry.watch import log_failure
 from oracle.web.app import make_app
 from oracle.web.guard import HEADERS
 from oracle.web.token import read_token
@@ -63,14 +62,14 @@ def listen(table: WebConfig | HttpConfig, name: str = "web") -> socket.socket:
 
 
 @contextlib.asynccontextmanager
-async def serving(table: WebConfig, registry: Registry, watch: Watch, log: PublicLog) -> AsyncIterator[None]:
-    """Serve the registry's records over HTTP until the context is left; the log gets nothing of a request.
+async def serving(table: WebConfig, observers: Observers, log: PublicLog) -> AsyncIterator[None]:
+    """Serve the models' records over HTTP until the context is left; the log gets nothing of a request.
 
     Raises:
         InputError: See `listen` and `read_token`.
     """
     token = None if table.token_file is None else read_token(table.token_file)
-    app = make_app(registry, watch.health, watch.metrics, time.time, token=token, host=table.host)
+    app = make_app(observers, token=token, host=table.host)
     async with running(app, listen(table), log, Connection) as port:
         log.info("web.listening", host=table.host, port=port)
         yield

@@ -72,6 +72,28 @@ def test_asked_and_answered(model: HttpModelUnderTest):
     assert answers[3].headers["location"].rpartition("/")[2] not in said
 
 
+def test_events(model: HttpModelUnderTest):
+    """An event in structured mode is answered by one, the same behind a crash; a key holds for it as it came."""
+    daemon = model.serve()
+    event = {"specversion": "1.0", "id": "7", "source": "/asker", "type": "t", "data": {"x": [0.5, 0.5]}}
+    headers = {"Content-Type": "application/cloudevents+json", "Idempotency-Key": "k"}
+    with model.client() as client:
+        answer = _ask(client, json.dumps(event).encode(), **headers)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, headers["Content-Type"])
+        told = answer.json()
+        assert (told["causationid"], told["type"], told["data"]["round"]) == ("7", "perpetua.answer", 0)
+        assert _ask(client, json.dumps(event).encode(), **headers, Prefer="wait=9").content == answer.content
+        assert _ask(client, json.dumps(event).encode(), **{"Idempotency-Key": "k"}).status_code == 422  # as plain JSON
+        rejected = _ask(client, json.dumps(event | {"data": {"x": [1]}}).encode(), **headers | {"Idempotency-Key": "l"})
+        assert (rejected.status_code, rejected.json()["data"]["error"]) == (422, "wrong-dimension")
+        batch = _ask(client, b"[]", **{"Content-Type": "application/cloudevents-batch+json"})
+        assert (batch.status_code, "application/cloudevents+json" in batch.json()["message"]) == (415, True)
+        daemon.kill()
+        daemon.wait(TIMEOUT)
+        model.serve()
+        assert client.get(answer.headers["location"]).content == answer.content
+
+
 def test_clients_over_http(model: HttpModelUnderTest):
     """Many at once, each answered once though the daemon is killed; rejections, time-outs and tokens as on any bus."""
     daemon = model.serve()

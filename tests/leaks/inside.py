@@ -31,10 +31,10 @@ from oracle.runtime.daemon import Daemon, DaemonSettings
 from oracle.state.folder import FolderStore
 from oracle.state.format import Snapshot
 from oracle.state.keys import create_key_file
-from oracle.telemetry.health import Health
 from oracle.telemetry.ledger_event import shard_event
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.metrics import Metrics
+from oracle.telemetry.models import Models
+from oracle.telemetry.observers import Observers
 from oracle.telemetry.otlp.metrics import metrics_data
 from oracle.telemetry.otlp.spans import Channel, Spans
 from oracle.telemetry.registry import Registry
@@ -149,21 +149,9 @@ class _Run:
     async def serve(self) -> None:
         """Serve the stream chunk by chunk, take a look behind each, and see what is left."""
         registry = Registry(self._plan, PublicLog(self._output, "json", "tiny"), version="1.2", now=self._clock)
-        health = Health(registry, lambda _shard: self._state, 60.0, clock=self._clock, now=self._clock)
-        metrics = Metrics(
-            registry,
-            unready=lambda: frozenset(found.shard for found in health.not_ready()),
-            now=self._clock,
-        )
-        app = make_app(
-            registry,
-            health,
-            metrics,
-            self._clock,
-            token=None,
-            host="leaks",
-            clock=count().__next__,  # nothing is kept
-        )
+        models = Models.only(registry, lambda _shard: self._state, PublicLog(self._output, "json", "tiny"))
+        observers = Observers(models, 60.0, clock=self._clock, now=self._clock)
+        app = make_app(observers, token=None, host="leaks", clock=count().__next__)  # nothing is kept
         self._trace(registry)
         serving = asyncio.create_task(self._daemon(registry).run())
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://leaks") as client:
@@ -171,13 +159,13 @@ class _Run:
                 self._send(self._world.messages[start : start + CHUNK])
                 await self._until_saved(serving, start + CHUNK)
                 self._clock.tick()
-                health.look()
+                observers.look()
                 await self._look(client)
-                self._see_export(metrics)
+                self._see_export(observers)
             self._bus.finish()
             await serving
             await self._look(client)
-            self._see_export(metrics)
+            self._see_export(observers)
         self._store.close()
         self._see_bus()
 
@@ -187,10 +175,10 @@ class _Run:
         provider.add_span_processor(SimpleSpanProcessor(self._spans))
         registry.follow(Spans(provider, "tiny", Channel("kafka", "queries"), 1.0).take)
 
-    def _see_export(self, metrics: Metrics) -> None:
+    def _see_export(self, observers: Observers) -> None:
         """See what is sent by OTLP: the metrics, and the spans since the last look."""
         now = self._clock()
-        self.seen.add("metrics", metrics_data(metrics.collector().collect(), _RESOURCE, now, now).to_json())
+        self.seen.add("metrics", metrics_data(observers.collector().collect(), _RESOURCE, now, now).to_json())
         for span in self._spans.get_finished_spans():
             self.seen.add("spans", span.to_json())
         self._spans.clear()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oracle.config.daemon import Config, load_config, tables_of
+from oracle.config.daemon import Config, load_configs, tables_of
 from oracle.errors import InputError
 from oracle.planning.attributes import Attribute
 from oracle.planning.kinds import KINDS
@@ -44,7 +44,8 @@ def read(tmp_path_factory):
             return parse_model(document)
         path = folder / "serve.toml"
         path.write_text(_toml(document))
-        return load_config(path)
+        configs = load_configs(path)
+        return next(iter(configs.values()))
 
     return read
 
@@ -53,7 +54,11 @@ def _toml(tables, path=()):
     """Return a configuration as TOML."""
     lines = []
     for name, value in tables.items():
-        if isinstance(value, dict) and name not in {"first_offset", "stop_at"}:
+        if name == "models":
+            for entry in value:
+                own = (f"{key} = {_inline(inner)}" for key, inner in entry.items())
+                lines += ["[[models]]", *own]
+        elif isinstance(value, dict) and name not in {"first_offset", "stop_at"}:
             lines += [f"[{'.'.join((*path, name))}]", _toml(value, (*path, name))]
         elif isinstance(value, dict):
             lines.append(f"{name} = {{ {', '.join(f'{json.dumps(k)} = {v}' for k, v in value.items())} }}")
@@ -62,6 +67,13 @@ def _toml(tables, path=()):
         else:
             lines.append(f"{name} = {json.dumps(value)}")
     return "\n".join(lines)
+
+
+def _inline(value):
+    """Return a value as TOML has it within a line."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {_inline(inner)}' for key, inner in value.items())} }}"
+    return json.dumps(value)
 
 
 def _changed(place, name, value):

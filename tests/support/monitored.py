@@ -25,11 +25,17 @@ _COUNTERS: Final = (
     "perpetua_disturbances",
     "perpetua_undelivered",
 )
-_OF_PROCESS: Final = {"perpetua_joined": 1.0, "perpetua_shards_planned": 2.0, "perpetua_group_strangers": 0.0}
+_OF_PROCESS: Final = {
+    "perpetua_joined": 1.0,
+    "perpetua_shards_planned": 2.0,
+    "perpetua_group_strangers": 0.0,
+    "perpetua_model_down": 0.0,
+}
 """The gauges of a process, and what they say while all is well with two shards."""
 
 _HISTOGRAMS: Final = (
     "perpetua_answer_seconds",
+    "perpetua_decode_seconds",
     "perpetua_commit_seconds",
     "perpetua_restore_seconds",
     "perpetua_snapshot_seconds",

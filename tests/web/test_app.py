@@ -16,6 +16,7 @@ from oracle.planning.kinds import KINDS
 from oracle.planning.promise import Promise, promise_of
 from oracle.predictors.base import PublicFacts
 from oracle.telemetry.log import PublicLog
+from oracle.telemetry.models import Models
 from oracle.telemetry.registry import Registry
 from oracle.telemetry.watch import watching
 from oracle.web import server
@@ -55,10 +56,11 @@ async def _site(folder, *, grouped=False, plan=None, **settings):
     output = io.StringIO()
     log = PublicLog(output, "json", "tiny")
     registry = Registry(plan or small_plan(), log, version="1.2", grouped=grouped)
+    models = Models.only(registry, lambda _shard: folder, log)
     table = WebConfig(port=0, **settings)
     async with (
-        watching(registry, lambda _shard: folder, table.ready_lag_seconds, log) as watch,
-        serving(table, registry, watch, log),
+        watching(models, table.ready_lag_seconds, log) as observers,
+        serving(table, observers, log),
     ):
         (listening,) = [json.loads(line) for line in output.getvalue().splitlines()]
         assert listening["event"] == "web.listening"

@@ -10,7 +10,7 @@ from oracle.cli.kafka import last_commit
 from oracle.cli.states import newest_snapshot
 from oracle.config.daemon import Config
 from oracle.errors import MisplacedError
-from oracle.hosting.kafka import KafkaModel, check_topics, misplaced, open_model
+from oracle.hosting.kafka import KafkaModel, check_topics, misplaced, open_model, topic_notes
 from oracle.runtime.shard import Shard
 from oracle.state.folder import check_mode, is_held
 from oracle.state.shards import shard_folder
@@ -35,8 +35,9 @@ def check_kafka(config: Config, findings: Findings) -> None:
     findings.otlp(config)
     findings.space(folders)
     findings.plan(lambda: model.plan)
-    findings.holds("topics exist and fit the plan", lambda: asyncio.run(check_topics(model)))
-    if not findings[-1].unreachable:
+    for note in findings.get("topics exist and fit the plan", lambda: asyncio.run(_look_at_topics(model))) or ():
+        findings.note(note)
+    if not any(finding.unreachable for finding in findings):
         findings.holds(
             "ACLs allow reading, writing and committing",
             lambda: asyncio.run(check_rights(model.settings, model.shards)),
@@ -46,6 +47,11 @@ def check_kafka(config: Config, findings: Findings) -> None:
         place = findings.get(what, partial(_check_shard, model, partition))
         if place:
             findings.note(f"shard {partition}: {place}")
+
+
+async def _look_at_topics(model: KafkaModel) -> list[str]:
+    await check_topics(model)
+    return await topic_notes(model)
 
 
 def _check_shard(model: KafkaModel, partition: int) -> str:

@@ -121,7 +121,9 @@ class KafkaLog:
             await send_event(self.settings, self.partition, event)
 
 
-def open_kafka_log(config_file: Path, plan: Plan, partition: int, master_key: bytes | None = None) -> KafkaLog:
+def open_kafka_log(
+    config_file: Path, plan: Plan, partition: int, master_key: bytes | None = None, model: str | None = None
+) -> KafkaLog:
     """Read the configuration of a model on Kafka; without the state's key only the group says what was committed.
 
     Raises:
@@ -132,7 +134,7 @@ def open_kafka_log(config_file: Path, plan: Plan, partition: int, master_key: by
         raise InputError("--partition", partition, "must be at least 0")
     hear_client()
     secret = None if master_key is None else mark_key(master_key, plan.digest)
-    return KafkaLog(replace(kafka_settings(load_config(config_file), plan.name), secret=secret), partition)
+    return KafkaLog(replace(kafka_settings(load_config(config_file, model), plan.name), secret=secret), partition)
 
 
 def _range(offsets: str | None, first: int, last: int) -> tuple[int, int]:

@@ -28,6 +28,7 @@ from oracle.runtime.daemon import Daemon
 from oracle.state.store import Store
 from oracle.telemetry.ledger_event import shard_event
 from oracle.telemetry.log import PublicLog
+from oracle.telemetry.models import Models
 from oracle.telemetry.registry import Registry
 from oracle.telemetry.reporter import Reporter
 
@@ -45,7 +46,7 @@ def serve_single(config: Config) -> None:
     """
     store, plan = open_store(config.state)
     with store:
-        run_logged(config, plan, partial(_serve, config, store, plan))
+        run_logged(config, plan.name, partial(_serve, config, store, plan))
 
 
 async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> int:
@@ -64,8 +65,9 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
             **more,
         )
         daemon.install_signals(os._exit)
-        export = export_of(config)
-        async with web_beside(config.web, registry, lambda _shard: config.state.folder, log, export), beside:
+        models = Models.only(registry, lambda _shard: config.state.folder, log)
+        export = export_of(config, {plan.name: getattr(config.source, "topic", None)})
+        async with web_beside(config.web, models, log, export), beside:
             try:
                 return await daemon.run()
             except MisplacedError as exc:

@@ -3,15 +3,14 @@
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Final
 
 from oracle.cli.serve.otlp import Export
 from oracle.config.web import WebConfig
 from oracle.errors import LogDivergedError
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.registry import Registry
+from oracle.telemetry.models import Models
 
 __all__ = ["web_beside"]
 
@@ -21,11 +20,7 @@ _SHOWN_SECONDS: Final = 45.0
 
 @contextlib.asynccontextmanager
 async def web_beside(
-    table: WebConfig | None,
-    registry: Registry,
-    folder_of: Callable[[int], Path],
-    log: PublicLog,
-    export: Export | None = None,
+    table: WebConfig | None, models: Models, log: PublicLog, export: Export | None = None
 ) -> AsyncIterator[None]:
     """Run the web server that `[web]` asks for, and what `[otlp]` does, beside what is done in the context.
 
@@ -42,18 +37,18 @@ async def web_beside(
 
     stall_seconds = (table or WebConfig()).ready_lag_seconds
     async with contextlib.AsyncExitStack() as stack:
-        watch = await stack.enter_async_context(watching(registry, folder_of, stall_seconds, log))
+        observers = await stack.enter_async_context(watching(models, stall_seconds, log))
         if export is not None:
-            await stack.enter_async_context(export(registry, watch.metrics, log))
+            await stack.enter_async_context(export(observers, log))
         if table is not None:
             from oracle.web.server import serving
 
-            await stack.enter_async_context(serving(table, registry, watch, log))
+            await stack.enter_async_context(serving(table, observers, log))
         try:
             yield
         except Exception as exc:
-            if not registry.is_draining:
-                registry.failed(exc)
+            if not models.are_draining:
+                models.ended(exc)
                 if table is not None and isinstance(exc, LogDivergedError):
                     await _a_while()
             raise

@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -34,10 +34,9 @@ from oracle.errors import BusError, InputError
 from oracle.telemetry.client_logs import LibraryLog, hear_client
 from oracle.telemetry.collector import RecordCollector
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.metrics import Metrics
+from oracle.telemetry.observers import Observers
 from oracle.telemetry.otlp.metrics import metrics_data
 from oracle.telemetry.otlp.spans import Channel, Spans
-from oracle.telemetry.registry import Registry
 
 __all__ = ["FLUSH_SECONDS", "exporting", "try_sending"]
 
@@ -64,9 +63,15 @@ class _Exporters:
 
 @contextlib.asynccontextmanager
 async def exporting(
-    table: OtlpConfig, channel: Channel, registry: Registry, metrics: Metrics, log: PublicLog
+    table: OtlpConfig, channels: Mapping[str, Channel], observers: Observers, log: PublicLog
 ) -> AsyncIterator[None]:
-    """Send the registry's metrics, and spans of its batches, until the context is left.
+    """Send the models' metrics, and spans of their batches, until the context is left.
+
+    Args:
+        table: `[otlp]`.
+        channels: Where each model's queries come from, by name.
+        observers: Of the process.
+        log: The process's; it gets nothing of what is sent.
 
     Raises:
         InputError: A file cannot be used, or a variable of OpenTelemetry in the environment.
@@ -76,23 +81,23 @@ async def exporting(
         yield
         return
     hear_client(LibraryLog(log, "otlp.client"), _LOGGERS)
-    telemetry = registry.telemetry
-    resource = _resource(telemetry.plan.name, telemetry.version)
+    models = observers.models
+    resource = _resource(models.names, models.version)
     exporters = _exporters(table)
-    sender = _MetricsSender(exporters.metrics, resource, telemetry.started)
+    sender = _MetricsSender(exporters.metrics, resource, observers.now())
     threads = [sender.thread]
     if exporters.spans is not None:
         provider = _provider(exporters.spans, resource)
-        registry.follow(Spans(provider, telemetry.plan.name, channel, table.sample_ratio).take)
+        models.follow(lambda name: Spans(provider, name, channels[name], table.sample_ratio).take)
         threads.append(threading.Thread(target=provider.shutdown, name="otlp-spans-end", daemon=True))
-    sending = asyncio.create_task(_send_often(sender, metrics, table.interval_seconds))
+    sending = asyncio.create_task(_send_often(sender, observers, table.interval_seconds))
     log.info("otlp.exporting")
     try:
         yield
     finally:
-        registry.follow(None)
+        models.follow(None)
         sending.cancel()
-        sender.send(metrics.collector())
+        sender.send(observers.collector())
         sender.end()
         await asyncio.to_thread(_ended, threads)
 
@@ -127,9 +132,9 @@ def _ended(threads: Sequence[threading.Thread]) -> None:
         thread.join(max(deadline - time.monotonic(), 0.0))
 
 
-async def _send_often(sender: "_MetricsSender", metrics: Metrics, seconds: float) -> None:
+async def _send_often(sender: "_MetricsSender", observers: Observers, seconds: float) -> None:
     while True:
-        sender.send(metrics.collector())
+        sender.send(observers.collector())
         await asyncio.sleep(seconds)
 
 
@@ -180,14 +185,15 @@ def _provider(exporter: SpanExporter, resource: Resource) -> TracerProvider:
     return provider
 
 
-def _resource(model: str, version: str) -> Resource:
+def _resource(models: Sequence[str], version: str) -> Resource:
     """Return what tells the process from others; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES go before it."""
     ours = {
         "service.name": "perpetua",
         "service.version": version,
         "service.instance.id": str(uuid.uuid4()),
-        "perpetua.model": model,
     }
+    if len(models) == 1:
+        ours["perpetua.model"] = models[0]
     return Resource(ours).merge(OTELResourceDetector().detect())
 
 
