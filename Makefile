@@ -10,7 +10,7 @@ RUN_LOCKS := requirements.lock deploy/requirements-build.lock
 DEV_LOCK := deploy/requirements-dev.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev broker browser bus watch demo kafka-demo mqtt-demo demo-ensemble demo-income demo-statistics bisection test test-all test-slow lint format adversaries \
+.PHONY: help install dev broker browser bus watch charts demo kafka-demo mqtt-demo demo-ensemble demo-income demo-statistics bisection test test-all test-slow lint format adversaries \
 	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare ensemble promises reconstruct separations statistics distributions asyncapi typescript reference docs lock notices mutants wheel clean
 
 help: ## list the targets
@@ -29,6 +29,8 @@ bus: $(VENV)/.bus ## install what tests and demonstrations of MQTT run: Mosquitt
 
 watch: $(VENV)/.watch ## install what the tests of deploy/ run: Prometheus, systemd's tools
 
+charts: $(VENV)/.charts ## build what the tests of charts run: Helm, kustomize
+
 demo: $(VENV)/.installed ## run the demonstration
 	@$(BIN)/perpetua demo
 
@@ -42,7 +44,7 @@ test: lint broker browser bus watch typescript ## run all checks, then the tests
 	@echo "== pytest"
 	@$(BIN)/pytest -n $(WORKERS) -m "not slow" $(if $(COVERAGE),--cov --cov-report=term) $(ARGS)
 
-test-all: dev broker browser bus watch typescript build/peers/.ready ## run all other tests: storms, leaks, audits, experiments, more of each broker
+test-all: dev broker browser bus watch charts typescript build/peers/.ready ## run all other tests: storms, leaks, audits, experiments, more of each broker
 	@$(BIN)/pytest -n $(WORKERS) -m slow $(ARGS)
 
 mutants: dev broker ## plant faults; tests must find each (ARGS="--only Kafka"), or an audit (ARGS="--list privacy")
@@ -52,7 +54,7 @@ mutants: dev broker ## plant faults; tests must find each (ARGS="--only Kafka"),
 SLOW_DISK_MS ?= 100
 SLOW_BROKER_MS ?= 100
 
-test-slow: dev broker browser bus watch typescript ## run tests with a slow disk and slow brokers (ARGS=tests/connectors/kafka SLOW_DISK_MS=100)
+test-slow: dev broker browser bus watch charts typescript ## run tests with a slow disk and slow brokers (ARGS=tests/connectors/kafka SLOW_DISK_MS=100)
 	@mkdir -p build
 	@$(CC) -shared -fPIC -O1 -o build/slow.so tests/storms/slow/slow.c -ldl
 	@SLOW_DISK_MS=$(SLOW_DISK_MS) SLOW_BROKER_MS=$(SLOW_BROKER_MS) LD_PRELOAD=$(CURDIR)/build/slow.so \
@@ -198,7 +200,7 @@ $(VENV)/.broker: $(VENV)/.installed $(BROKER_TOOL) deploy/bootstrap.sh
 	@PYTHON="$(PYTHON)" deploy/bootstrap.sh $(VENV) broker
 	@touch $@
 
-$(VENV)/.browser $(VENV)/.bus $(VENV)/.watch: $(VENV)/.installed deploy/bootstrap.sh
+$(VENV)/.browser $(VENV)/.bus $(VENV)/.watch $(VENV)/.charts: $(VENV)/.installed deploy/bootstrap.sh
 	@deploy/bootstrap.sh $(VENV) $(patsubst .%,%,$(notdir $@))
 	@touch $@
 

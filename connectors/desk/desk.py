@@ -92,7 +92,7 @@ class Desk:
 
     # For askers
 
-    async def ask(self, identifier: bytes, body: bytes, content_type: str = JSON) -> None:
+    async def ask(self, identifier: bytes, body: bytes, content_type: str = JSON, traceparent: bytes = b"") -> None:
         """Take a question in: it is durable on return. One that is known already is not taken in again.
 
         Raises:
@@ -110,7 +110,7 @@ class Desk:
             entry = self._entries[identifier] = _Entry(digest)
             entry.stored = asyncio.get_running_loop().create_future()
             self._waiting += 1
-            self._incoming.append((Question(identifier, digest, body, content_type), entry))
+            self._incoming.append((Question(identifier, digest, body, content_type, traceparent), entry))
             self._wakeup.set()
         elif entry.digest != digest:
             raise ReusedIdError("this key was used for another question")

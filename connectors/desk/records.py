@@ -8,6 +8,7 @@ import msgspec
 from connectors.base import JSON, Delivery, Headers
 from connectors.events import ANSWER_ID, CLOUD_EVENT, AnswerIds
 from connectors.journal.segment import Found
+from connectors.traceparents import TRACEPARENT
 
 __all__ = ["Answered", "Answers", "Question", "delivery", "digest_of", "pack", "question_of"]
 
@@ -23,12 +24,14 @@ class Question(msgspec.Struct, frozen=True, array_like=True):
         id: Known to its asker, and to nobody else.
         digest: Of the body; who hands in an id again must hand in the same.
         content_type: Of the body.
+        traceparent: Of the request that brought it first, where its asker samples the trace; else empty.
     """
 
     id: bytes
     digest: bytes
     body: bytes
     content_type: str = JSON
+    traceparent: bytes = b""
 
 
 class Answered(msgspec.Struct, frozen=True, array_like=True):
@@ -80,4 +83,6 @@ def delivery(found: Found) -> Delivery:
     headers: Headers = ((_ID, question.id), (_DIGEST, question.digest))
     if question.content_type == CLOUD_EVENT:
         headers += ((ANSWER_ID, AnswerIds(question.id).of(found.position)),)
+    if question.traceparent:
+        headers += ((TRACEPARENT, question.traceparent),)
     return Delivery(found.position, question.body, question.content_type, headers)

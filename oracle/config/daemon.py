@@ -19,6 +19,7 @@ from oracle.config.kafka import KafkaConfig, KafkaSinkConfig, KafkaSourceConfig,
 from oracle.config.models import chosen, model_documents, placed
 from oracle.config.mqtt import MqttConfig, MqttSinkConfig, MqttSourceConfig, check_mqtt_topics
 from oracle.config.names import refuse_unknown_variables, refuse_zeros
+from oracle.config.otlp import OtlpConfig
 from oracle.config.truth import TruthConfig, check_truth_place
 from oracle.config.web import WebConfig
 from oracle.errors import InputError, did_you_mean
@@ -36,6 +37,7 @@ __all__ = [
     "MqttConfig",
     "MqttSinkConfig",
     "MqttSourceConfig",
+    "OtlpConfig",
     "SaslConfig",
     "ServiceConfig",
     "StateConfig",
@@ -163,6 +165,7 @@ class Config(BaseSettings):
     http: HttpConfig | None = None
     service: ServiceConfig = ServiceConfig()
     web: WebConfig | None = None
+    otlp: OtlpConfig | None = None
     truth: TruthConfig | None = None
     _entry: str | None = PrivateAttr(None)
 
@@ -327,6 +330,7 @@ _WHOLE: Final = {
     "topics": "source.topic and [sink]",
     "truth": "truth",
     "unguarded": "web.token_file",
+    "otlp_headers": "otlp.headers_file",
 }
 """What an error of several tables together is about."""
 
@@ -355,7 +359,7 @@ def _clear(error: ErrorDetails) -> InputError:
         bound = f"must be one of {', '.join(kinds[:-1])} and {kinds[-1]}{did_you_mean(given, kinds)}"
         return InputError(f"{field}.kind", given, bound)
     shown: Any = error["input"] if isinstance(error["input"], str | int | float | bool) else "..."
-    if parts[0] in {"kafka", "mqtt"} and parts[-1] not in _SHOWN:
+    if (parts[0] in {"kafka", "mqtt"} and parts[-1] not in _SHOWN) or parts == ["otlp", "endpoint"]:
         shown = "..."
     bound = error["msg"][0].lower() + error["msg"][1:]
     if error["type"] == "literal_error":

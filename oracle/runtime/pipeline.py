@@ -13,7 +13,7 @@ one before it, is under way, as part of answering the next batch; with nothing w
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from itertools import chain
 from typing import Final
@@ -23,6 +23,7 @@ from oracle.codec.decoded import DecodedBatch
 from oracle.errors import PlanExhaustedError
 from oracle.predictors.base import PublicFacts
 from oracle.runtime.checkpoints import Checkpoints
+from oracle.runtime.courses import Course, told
 from oracle.runtime.shard import Outcome, Shard
 from oracle.telemetry.records import Work
 from oracle.telemetry.reporter import Reporter
@@ -68,11 +69,18 @@ class Answered:
 
     Attributes:
         weight: What it counts for while it waits.
+        course: How it fared.
     """
 
     outcome: Outcome
     facts: PublicFacts
+    course: Course
     weight: int = _LARGE
+
+    @property
+    def quiet(self) -> bool:
+        """Whether how long it took may be told: no side was armed afresh in it, and no phase ended."""
+        return self.course.answering is not None
 
 
 def weight(deliveries: Deliveries) -> int:
@@ -82,6 +90,14 @@ def weight(deliveries: Deliveries) -> int:
     kept = (value for headers in filter(None, deliveries.headers) for _, value in headers)
     texts = filter(None, chain(deliveries.bodies, deliveries.keys, kept))
     return 1 if sum(map(len, texts)) <= _SMALL_BYTES else _LARGE
+
+
+@dataclass(frozen=True, slots=True)
+class _Decoded:
+    """A batch that can be answered, and how it fared so far."""
+
+    batch: DecodedBatch
+    course: Course
 
 
 class OutcomeQueue(asyncio.Queue[Answered]):
@@ -165,7 +181,7 @@ class Pipeline:
         self._paused = paused
         self._refresh_seconds = refresh_seconds
         self._clock = clock
-        self._batches: asyncio.Queue[DecodedBatch | _Notice | Exception] = asyncio.Queue(1)
+        self._batches: asyncio.Queue[_Decoded | _Notice | Exception] = asyncio.Queue(1)
         self._outcomes = OutcomeQueue()
         self._committed_at = clock()
         self._settled = shard.position
@@ -203,13 +219,16 @@ class Pipeline:
 
     async def _decode(self, fetched: Deliveries) -> None:
         """Fetch and decode, one batch ahead of the one that is being answered."""
+        handed = time.perf_counter()
         try:
             while True:
                 if self._paused():
                     await self._pause()
                     continue
                 self._reporter.paused(paused=False)
-                fetched = fetched or await self._source.fetch(self._batch_rows, _IDLE)
+                if not fetched:
+                    fetched = await self._source.fetch(self._batch_rows, _IDLE)
+                    handed = time.perf_counter() if fetched else handed
                 if not fetched and self._source.exhausted:
                     await self._hand_over(_Notice.END)
                     return
@@ -218,9 +237,13 @@ class Pipeline:
                     continue
                 rows = self._next_rows
                 self._next_rows = min(2 * rows, self._batch_rows)
+                started = time.perf_counter()
                 batch = await asyncio.to_thread(self._shard.decode_leading, fetched.part(0, rows))
+                seconds = time.perf_counter() - started
+                self._reporter.took(Work.DECODE, seconds)
                 fetched = fetched.part(len(batch.deliveries))
-                await self._hand_over(batch)
+                course = Course(self._shard.number, batch.deliveries.positions, handed, seconds)
+                await self._hand_over(_Decoded(batch, course))
         except Exception as exc:  # noqa: BLE001 -- raised by the answer stage, behind the batches before it
             await self._batches.put(exc)
 
@@ -231,7 +254,7 @@ class Pipeline:
         if self._checkpoints.durable >= self._shard.position:
             self._reporter.paused(paused=True)
 
-    async def _hand_over(self, item: DecodedBatch | _Notice) -> None:
+    async def _hand_over(self, item: "_Decoded | _Notice") -> None:
         await self._batches.put(item)
         await self._batches.join()
 
@@ -249,25 +272,27 @@ class Pipeline:
                     return False
                 case _Notice.IDLE | _Notice.DURABLE:
                     await self._look_after(stages, item)
-                case DecodedBatch():
+                case _Decoded():
                     await self._snapshot_if_due(stages)
                     if await self._exhausted_by(item):
                         return True
         return False
 
-    async def _exhausted_by(self, batch: DecodedBatch) -> bool:
+    async def _exhausted_by(self, item: _Decoded) -> bool:
         """Answer a batch; return whether the plan ended before or within it."""
+        batch = item.batch
         try:
-            outcome = await self._process(batch)
+            outcome, seconds = await self._process(batch)
         except PlanExhaustedError:
             return True
-        await self._outcomes.put(Answered(outcome, self._shard.facts(), weight(batch.deliveries)))
+        course = replace(item.course, answering=seconds)
+        await self._outcomes.put(Answered(outcome, self._shard.facts(), course, weight(batch.deliveries)))
         if self._batch_rows == 1:
             await self._outcomes.join()  # so the next message is the one that ends the process, if one does
         return len(outcome.commit.replies) < len(batch.deliveries)
 
-    async def _process(self, batch: DecodedBatch) -> Outcome:
-        """Answer a batch, and time what its askers wait for.
+    async def _process(self, batch: DecodedBatch) -> tuple[Outcome, float | None]:
+        """Answer a batch, and time what its askers wait for (seconds); None if that may not be told.
 
         The bookkeeping of the batch before is done first and is not timed, and neither is a batch in which a side was
         armed afresh or a phase ended: how long these take depends on private sets.
@@ -287,7 +312,8 @@ class Pipeline:
             self._next_rows = max(min(self._next_rows, len(batch.deliveries)) // 2, 1)
         if shard.facts().rearms == rearms and not outcome.phase_ended:
             self._reporter.took(Work.ANSWER, seconds)
-        return outcome
+            return outcome, seconds
+        return outcome, None
 
     async def _look_after(self, stages: asyncio.TaskGroup, notice: _Notice) -> None:
         """Do what waits until nothing is to be answered, if all that was answered is durable."""
@@ -315,17 +341,37 @@ class Pipeline:
         """Commit in order, all that waits together."""
         while True:
             together = await self._outcomes.get_all()
+            waited = self._waited()
             started = time.perf_counter()
             await self._sink.commit(Commit.joined([one.outcome.commit for one in together]))
-            self._report(together, time.perf_counter() - started)
+            self._report(together, time.perf_counter() - started, waited)
             for _ in together:
                 self._outcomes.task_done()
             if self._outcomes.empty() and self._batches.empty():
                 self._batches.put_nowait(_Notice.DURABLE)
 
-    def _report(self, together: Sequence[Answered], seconds: float) -> None:
+    def _waited(self) -> float | None:
+        """Return the age of the oldest message that is not committed; None where there is none, or nobody knows."""
+        lag = self._source.lag()
+        return lag.seconds if lag is not None and lag.records else None
+
+    def _report(self, together: Sequence[Answered], seconds: float, waited: float | None) -> None:
+        """Tell of a commit, and of how old its messages were, at most, when it was durable.
+
+        That is left out, as of answering, where a side was armed afresh or a phase ended. Who reads the bus sees when
+        each answer came, so this hides nothing from them; but not everybody who reads metrics may read the bus.
+        """
         self._committed_at = self._clock()
         self._reporter.took(Work.COMMIT, seconds)
+        if waited is not None and all(one.quiet for one in together):
+            messages = sum(len(one.outcome.commit.replies) for one in together)
+            self._reporter.took(Work.LATENCY, waited + seconds, messages)
+        follower = self._reporter.on_batch
+        if follower is not None:
+            ended, now = time.perf_counter(), time.time()
+            for one in together:
+                if one.quiet:
+                    follower(told(one.course, one.outcome, seconds, ended, now))
         for one in together:
             outcome = one.outcome
             self._reporter.committed(one.facts, outcome.rejections, phase_ended=outcome.phase_ended)

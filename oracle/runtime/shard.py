@@ -108,6 +108,11 @@ class Shard:
             raise CorruptSnapshotError("snapshot: its header and its state disagree")
 
     @property
+    def number(self) -> int:
+        """The shard's number."""
+        return self._number
+
+    @property
     def position(self) -> int:
         """Position after the last delivery that was processed; 0 before the first."""
         return self._position

@@ -32,6 +32,7 @@ _TRUTH_GAUGES: Final = (
 """Name and help text of what is told of a shard's newest release."""
 
 _TIMED: Final = {
+    Work.DECODE: ("perpetua_decode_seconds", "Seconds to decode a batch's messages"),
     Work.ANSWER: (
         "perpetua_answer_seconds",
         "Seconds to decide a batch, but for those in which a phase ended or a side was armed afresh",
@@ -39,6 +40,10 @@ _TIMED: Final = {
     Work.COMMIT: ("perpetua_commit_seconds", "Seconds until a batch's answers were durable"),
     Work.RESTORE: ("perpetua_restore_seconds", "Seconds from opening a snapshot to being where the commits are"),
     Work.SNAPSHOT: ("perpetua_snapshot_seconds", "Seconds to write a snapshot"),
+    Work.LATENCY: (
+        "perpetua_latency_seconds",
+        "Seconds from a message's time in the log until its answer was durable, at most: those of its commit's oldest",
+    ),
 }
 """Name and help text of each histogram; its buckets are the `BOUNDS`, so its sum is one of bounds."""
 
@@ -166,11 +171,11 @@ class Tally(NamedTuple):
         return cls((0,) * (len(BOUNDS[work]) + 1), 0.0)
 
     def plus(self, timing: Timing) -> "Tally":
-        """Return it with one timing more."""
+        """Return it with what a timing counts more."""
         bounds = BOUNDS[timing.work]
         index = bounds.index(timing.seconds) if timing.seconds in bounds else len(bounds)
-        counts = (*self.counts[:index], self.counts[index] + 1, *self.counts[index + 1 :])
-        return Tally(counts, self.seconds + timing.seconds)
+        counts = (*self.counts[:index], self.counts[index] + timing.count, *self.counts[index + 1 :])
+        return Tally(counts, self.seconds + timing.seconds * timing.count)
 
 
 @dataclass(frozen=True, slots=True)

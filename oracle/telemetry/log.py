@@ -36,6 +36,8 @@ EVENTS: Final = frozenset(
         "marks.unkept",
         "message.failed",
         "model.failed",
+        "otlp.client",
+        "otlp.exporting",
         "phase.started",
         "queries.rejected",
         "rest.ended",

@@ -8,7 +8,7 @@ from pathlib import Path
 from oracle.errors import BusError
 from oracle.telemetry.log import PublicLog, public_text
 from oracle.telemetry.records import whole_seconds
-from oracle.telemetry.registry import Registry
+from oracle.telemetry.registry import Follower, Registry
 
 __all__ = ["Down", "Models", "Opened"]
 
@@ -57,6 +57,7 @@ class Models:
         self._now = now
         self._opened: dict[str, Opened] = {}
         self._down: dict[str, Down] = {}
+        self._follow: Callable[[str], Follower] | None = None
         self._strangers: str | None = None
         self._draining = False
 
@@ -83,6 +84,12 @@ class Models:
         """Those that cannot be served now, by name."""
         return self._down
 
+    def follow(self, follow: Callable[[str], Follower] | None) -> None:
+        """Have what `follow` returns for a model's name called with each of its batches; None: nobody follows them."""
+        self._follow = follow
+        for name, one in self._opened.items():
+            one.registry.follow(None if follow is None else follow(name))
+
     def log_of(self, name: str) -> PublicLog:
         """Return the log of a model."""
         return self._log.of_model(name)
@@ -90,6 +97,7 @@ class Models:
     def opened(self, name: str, registry: Registry, folder_of: Callable[[int], Path]) -> None:
         """A model's state was opened; where it was down, it is until it takes part in the group."""
         registry.strangers(self._strangers)
+        registry.follow(None if self._follow is None else self._follow(name))
         self._opened[name] = Opened(registry, folder_of)
 
     def served(self, name: str) -> None:

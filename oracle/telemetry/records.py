@@ -22,7 +22,10 @@ from oracle.telemetry.states import State
 
 __all__ = [
     "BOUNDS",
+    "GRAIN",
     "NO_REJECTIONS",
+    "Asked",
+    "BatchTelemetry",
     "Incident",
     "ProcessTelemetry",
     "ShardTelemetry",
@@ -39,23 +42,31 @@ NO_REJECTIONS: Final[Mapping[Reason, int]] = MappingProxyType(dict.fromkeys(Reas
 
 
 class Work(StrEnum):
-    """What is timed."""
+    """What is timed; `LATENCY` is of queries, from their time in the log until their answers were durable."""
 
+    DECODE = "decode"
     ANSWER = "answer"
     COMMIT = "commit"
     RESTORE = "restore"
     SNAPSHOT = "snapshot"
+    LATENCY = "latency"
 
 
 BOUNDS: Final[Mapping[Work, tuple[float, ...]]] = MappingProxyType(
     {
+        Work.DECODE: (0.002, 0.01, 0.05, 0.25, 1.0),
         Work.ANSWER: (0.002, 0.01, 0.05, 0.25, 1.0),
         Work.COMMIT: (0.005, 0.025, 0.1, 0.5, 2.5),
         Work.RESTORE: (1.0, 10.0, 60.0, 600.0),
         Work.SNAPSHOT: (0.1, 1.0, 10.0),
+        Work.LATENCY: (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 300.0),
     }
 )
 """Upper bounds (seconds) of the ranges that are told apart in how long work takes."""
+
+
+GRAIN: Final = 0.0625
+"""Seconds: a batch's beginning is told in multiples of it, as batches that follow each other tell how long one took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +78,13 @@ class Timing:
 
     Attributes:
         seconds: How long, rounded up to the next one of `BOUNDS`; beyond the last one, to that times a power of two.
+        count: How many pieces of work took no longer.
     """
 
     shard: int
     work: Work
     seconds: float
+    count: int = 1
 
     def __post_init__(self) -> None:
         """Round up."""
@@ -84,6 +97,54 @@ def _bound(bounds: tuple[float, ...], seconds: float) -> float:
     while bound < seconds:
         bound *= 2.0
     return bound
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One message whose asker traces it.
+
+    Attributes:
+        traceparent: The asker's span, as its message names it (W3C Trace Context); of what is told, the one thing that
+            an asker chooses.
+        position: Behind the message.
+        reason: Why it was rejected, as its answer says; None if it was answered.
+    """
+
+    traceparent: str
+    position: int
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchTelemetry:
+    """One batch that was committed, and in which no side was armed afresh and no phase ended.
+
+    Attributes:
+        began: When its messages were handed over: seconds since 1970, a multiple of `GRAIN`.
+        first: Position behind its first message.
+        last: Position behind its last one.
+        messages: How many.
+        rounds: How many rounds they took.
+        rejected: How many were rejected.
+        seconds: How long each kind of work took, rounded up as by `Timing`; `LATENCY` is of all, from `began` on.
+        asked: Those whose askers trace them.
+    """
+
+    shard: int
+    began: float
+    first: int
+    last: int
+    messages: int
+    rounds: int
+    rejected: int
+    seconds: Mapping[Work, float]
+    asked: tuple[Asked, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Make all times coarse."""
+        rounded = {work: _bound(BOUNDS[work], seconds) for work, seconds in self.seconds.items()}
+        object.__setattr__(self, "seconds", MappingProxyType(rounded))
+        object.__setattr__(self, "began", math.floor(self.began / GRAIN) * GRAIN)
 
 
 def whole_seconds(seconds: float) -> float:

@@ -9,10 +9,13 @@ from oracle.errors import BusError
 from oracle.planning.plan import Plan
 from oracle.planning.promise import promise_of
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.records import Incident, ProcessTelemetry, State, Timing, whole_seconds
+from oracle.telemetry.records import BatchTelemetry, Incident, ProcessTelemetry, State, Timing, whole_seconds
 from oracle.telemetry.reporter import Reporter
 
-__all__ = ["Registry"]
+__all__ = ["Follower", "Registry"]
+
+Follower = Callable[[BatchTelemetry], None]
+"""Is told of batches."""
 
 _INCIDENTS: Final = 20
 """How many of the last ones are kept."""
@@ -55,6 +58,7 @@ class Registry:
         self._ours: set[int] = set()
         self._incidents: deque[Incident] = deque(maxlen=_INCIDENTS)
         self._listeners: list[Callable[[Timing], None]] = []
+        self._follower: Follower | None = None
 
     @property
     def telemetry(self) -> ProcessTelemetry:
@@ -76,6 +80,12 @@ class Registry:
     def listen(self, listener: Callable[[Timing], None]) -> None:
         """Have a function called with every timing from now on."""
         self._listeners.append(listener)
+
+    def follow(self, follower: Follower | None) -> None:
+        """Have a function called with every batch from now on; None: nobody follows them any more."""
+        self._follower = follower
+        for reporter in self._reporters.values():
+            reporter.on_batch = follower
 
     def shard(self, number: int) -> Reporter:
         """Return the reporter of a shard; a new one is ours from now on."""
@@ -109,6 +119,7 @@ class Registry:
             before=None if before is None else before.telemetry,
             on_incident=lambda event, text: self._incident(number, event, text),
             on_timing=self._timed,
+            on_batch=self._follower,
         )
 
     def followed(self, number: int) -> None:

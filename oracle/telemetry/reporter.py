@@ -12,7 +12,15 @@ from oracle.errors import BusError, LogDivergedError, MessageError, PerpetuaErro
 from oracle.planning.plan import Plan
 from oracle.predictors.base import PublicFacts
 from oracle.telemetry.log import PublicLog, public_text
-from oracle.telemetry.records import ShardTelemetry, Timing, Work, initial_record, public_fields, whole_seconds
+from oracle.telemetry.records import (
+    BatchTelemetry,
+    ShardTelemetry,
+    Timing,
+    Work,
+    initial_record,
+    public_fields,
+    whole_seconds,
+)
 from oracle.telemetry.states import Event, Lifecycle
 
 __all__ = ["Reporter"]
@@ -34,6 +42,7 @@ class Reporter:
     Args:
         before: The record of an earlier reporter of the shard; the counters go on from there.
         on_incident: Called with the log's event and a text.
+        on_batch: Called with each batch; None where nobody follows them.
     """
 
     def __init__(  # noqa: PLR0913 -- its parts
@@ -45,11 +54,13 @@ class Reporter:
         before: ShardTelemetry | None = None,
         on_incident: Callable[[str, str], None] = _ignore,
         on_timing: Callable[[Timing], None] = _ignore,
+        on_batch: Callable[[BatchTelemetry], None] | None = None,
     ) -> None:
         self._plan = plan
         self._log = log
         self._on_incident = on_incident
         self._on_timing = on_timing
+        self.on_batch = on_batch
         self._record = before or initial_record(plan, shard)
         self._lifecycle = Lifecycle(unsaved=self._record.snapshot_failing)
         self._lag: Callable[[], Lag | None] | None = None
@@ -170,9 +181,9 @@ class Reporter:
         self._move(Event.ASSIGNED)  # its run begins anew
         self._incident(self._log.error, "message.failed", str(error))
 
-    def took(self, work: Work, seconds: float) -> float:
-        """Record how long some work took; return the public figure (s), as `Timing` rounds it."""
-        timing = Timing(self._record.shard, work, seconds)
+    def took(self, work: Work, seconds: float, count: int = 1) -> float:
+        """Record how long so many pieces of work took; return the public figure (s), as `Timing` rounds it."""
+        timing = Timing(self._record.shard, work, seconds, count)
         self._on_timing(timing)
         return timing.seconds
 

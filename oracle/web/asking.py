@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from connectors.base import JSON
 from connectors.desk.desk import Desk, DeskBusyError, ReusedIdError
 from connectors.events import CLOUD_EVENT
+from connectors.traceparents import TRACEPARENT, is_sampled
 from oracle.config.http import HttpConfig
 from oracle.errors import StorageError
 from oracle.telemetry.log import PublicLog
@@ -102,7 +103,8 @@ class _Site:
             raise HTTPException(503, "paused by an operator; ask again later", _PAUSED)
         identifier = self._askers.identifier(request.scope[_TAG], _key(request))
         try:
-            await self._desk.ask(identifier, await _body(request, self._body_bytes), _content_type(request))
+            body = await _body(request, self._body_bytes)
+            await self._desk.ask(identifier, body, _content_type(request), _traceparent(request))
         except ReusedIdError as exc:
             raise HTTPException(422, f"Idempotency-Key: {exc}") from exc
         except DeskBusyError as exc:
@@ -178,6 +180,12 @@ async def asking(  # noqa: PLR0913, PLR0917 -- its parts
     async with running(app, listen(table, "http"), log, _Connection) as port:
         log.info("asking.listening", host=table.host, port=port)
         yield
+
+
+def _traceparent(request: Request) -> bytes:
+    """Return the asker's span, as a request names it; nothing where it names none, or does not sample its trace."""
+    value = request.headers.get(TRACEPARENT, "").encode("latin-1")
+    return value if is_sampled(value) else b""
 
 
 def _key(request: Request) -> str | None:

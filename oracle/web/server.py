@@ -17,8 +17,8 @@ from oracle.config.web import WebConfig
 from oracle.errors import InputError
 from oracle.telemetry.client_logs import LibraryLog, hear_client
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.models import Models
 from oracle.telemetry.observers import Observers
+from oracle.telemetry.watch import log_failure
 from oracle.web.app import make_app
 from oracle.web.guard import HEADERS
 from oracle.web.token import read_token
@@ -62,25 +62,17 @@ def listen(table: WebConfig | HttpConfig, name: str = "web") -> socket.socket:
 
 
 @contextlib.asynccontextmanager
-async def serving(table: WebConfig, models: Models, log: PublicLog) -> AsyncIterator[None]:
+async def serving(table: WebConfig, observers: Observers, log: PublicLog) -> AsyncIterator[None]:
     """Serve the models' records over HTTP until the context is left; the log gets nothing of a request.
 
     Raises:
         InputError: See `listen` and `read_token`.
     """
     token = None if table.token_file is None else read_token(table.token_file)
-    observers = Observers(models, table.ready_lag_seconds)
     app = make_app(observers, token=token, host=table.host)
     async with running(app, listen(table), log, Connection) as port:
         log.info("web.listening", host=table.host, port=port)
-        observers.look()
-        looking = asyncio.create_task(observers.run())
-        looking.add_done_callback(lambda done: _log_failure(done, log))
-        try:
-            yield
-        finally:
-            looking.cancel()
-            await asyncio.wait({looking})
+        yield
 
 
 @contextlib.asynccontextmanager
@@ -94,7 +86,7 @@ async def running(
     server = _Server(_settings(app, connection))
     hear_client(LibraryLog(log, "web.server"), _LOGGERS)
     task = asyncio.create_task(server.serve([listener]))
-    task.add_done_callback(lambda done: _log_failure(done, log))
+    task.add_done_callback(lambda done: log_failure(done, log))
     try:
         yield int(listener.getsockname()[1])
     finally:
@@ -103,13 +95,6 @@ async def running(
         task.cancel()
         await asyncio.wait({task}, timeout=_STOP_TIMEOUT)
         listener.close()
-
-
-def _log_failure(task: "asyncio.Task[None]", log: PublicLog) -> None:
-    """Log that the web server has failed; the daemon goes on without it."""
-    error = None if task.cancelled() else task.exception()
-    if error is not None:
-        log.error("web.server", kind=type(error).__name__, reason="ended")
 
 
 def _settings(app: ASGIApp, connection: type["Connection"]) -> uvicorn.Config:

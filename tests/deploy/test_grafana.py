@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import yaml
 
-from tests.support.monitored import METRICS, monitored
+from tests.support.monitored import METRICS, TRUTH_METRICS, monitored
 from tests.support.prometheus import DEPLOY
 
 _DASHBOARD = json.loads((DEPLOY / "grafana" / "perpetua.json").read_text())
@@ -65,11 +65,12 @@ def test_the_annotation_with_alerts_parses(server):
 
 
 def test_every_metric_of_the_daemon_is_shown():
-    """Whatever the daemon exports has a panel_box on the dashboard (of a histogram, one of its parts)."""
+    """Whatever `serve` and `truth` export has a panel_box on the dashboard (of a histogram, one of its parts)."""
     text = " ".join(expression for _, expression in _QUERIES)
     shown = set(re.findall(r"perpetua_\w+", text))
-    assert shown <= METRICS
-    families = {re.sub(r"_(bucket|count|sum)$", "", name) for name in METRICS}
+    exported = METRICS | TRUTH_METRICS
+    assert shown <= exported
+    families = {re.sub(r"_(bucket|count|sum)$", "", name) for name in exported}
     assert families == {re.sub(r"_(bucket|count|sum)$", "", name) for name in shown}
 
 

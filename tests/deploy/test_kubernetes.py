@@ -29,7 +29,7 @@ _SET = _BY_KIND["StatefulSet"]["spec"]
 _POD = _SET["template"]["spec"]
 _CONTAINER = _POD["containers"][0]
 _LABELS = _SET["template"]["metadata"]["labels"]
-_MONITOR = _documents("servicemonitor.yaml")[0]
+_MONITOR = _documents("monitor/servicemonitor.yaml")[0]
 
 
 @pytest.mark.parametrize("release", _VERSIONS)

@@ -18,6 +18,11 @@ import httpx
 import pyarrow as pa
 import pytest
 import structlog
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.id_generator import IdGenerator
 
 from connectors.base import ARROW_STREAM, JSON
 from oracle.planning.questions import QuestionPlan
@@ -30,6 +35,8 @@ from oracle.telemetry.ledger_event import shard_event
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.models import Models
 from oracle.telemetry.observers import Observers
+from oracle.telemetry.otlp.metrics import metrics_data
+from oracle.telemetry.otlp.spans import Channel, Spans
 from oracle.telemetry.registry import Registry
 from oracle.web.app import make_app
 from tests.leaks.coupling import couple
@@ -50,6 +57,24 @@ _ROWS: Final = 4
 """Rows of an Arrow message: fewer than what Arrow pads to."""
 
 
+_RESOURCE: Final = Resource({"service.name": "perpetua"})
+_TRACED: Final = (("traceparent", b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),)
+"""The header of every message: its asker samples it."""
+
+
+class _Ids(IdGenerator):
+    """Ids of spans and traces, in the order in which they are made."""
+
+    def __init__(self) -> None:
+        self._ids = count(1)
+
+    def generate_span_id(self) -> int:
+        return next(self._ids)
+
+    def generate_trace_id(self) -> int:
+        return next(self._ids)
+
+
 def sight(pair: Pair, which: int, folder: Path, *, form: Form = "json", mutant: str | None = None) -> Sightings:
     """Run one of two worlds in a new folder, and return all that was in sight.
 
@@ -64,7 +89,7 @@ def sight(pair: Pair, which: int, folder: Path, *, form: Form = "json", mutant: 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(secrets, "token_bytes", Tokens().token_bytes)
         patch.setattr(structlog.processors, "TimeStamper", lambda **_: clock.stamp)
-        patch.setattr(pipeline, "time", SimpleNamespace(perf_counter=clock))
+        patch.setattr(pipeline, "time", SimpleNamespace(perf_counter=clock, time=clock))
         world = pair.worlds[which]
         plan = leak_plan(world.subject)
         if world.apart is not None and isinstance(plan, QuestionPlan):
@@ -114,6 +139,7 @@ class _Run:
         self._folder, self._state = folder, folder / "state"
         self._bus = MemoryLog(live=True)
         self._output = io.StringIO()
+        self._spans = InMemorySpanExporter()
         self.seen = Sightings(timeless=False)
         self._state.mkdir(parents=True, mode=0o700)
         self._store = _Store.open(self._state, create_key_file(self._state / "key"))
@@ -126,6 +152,7 @@ class _Run:
         models = Models.only(registry, lambda _shard: self._state, PublicLog(self._output, "json", "tiny"))
         observers = Observers(models, 60.0, clock=self._clock, now=self._clock)
         app = make_app(observers, token=None, host="leaks", clock=count().__next__)  # nothing is kept
+        self._trace(registry)
         serving = asyncio.create_task(self._daemon(registry).run())
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://leaks") as client:
             for start in range(0, len(self._world.messages), CHUNK):
@@ -134,17 +161,33 @@ class _Run:
                 self._clock.tick()
                 observers.look()
                 await self._look(client)
+                self._see_export(observers)
             self._bus.finish()
             await serving
             await self._look(client)
+            self._see_export(observers)
         self._store.close()
         self._see_bus()
+
+    def _trace(self, registry: Registry) -> None:
+        """Have spans of every batch, and of every query, as each asker traces theirs."""
+        provider = TracerProvider(resource=_RESOURCE, shutdown_on_exit=False, id_generator=_Ids())
+        provider.add_span_processor(SimpleSpanProcessor(self._spans))
+        registry.follow(Spans(provider, "tiny", Channel("kafka", "queries"), 1.0).take)
+
+    def _see_export(self, observers: Observers) -> None:
+        """See what is sent by OTLP: the metrics, and the spans since the last look."""
+        now = self._clock()
+        self.seen.add("metrics", metrics_data(observers.collector().collect(), _RESOURCE, now, now).to_json())
+        for span in self._spans.get_finished_spans():
+            self.seen.add("spans", span.to_json())
+        self._spans.clear()
 
     def _daemon(self, registry: Registry) -> Daemon:
         return Daemon(
             plan=self._plan,
             store=self._store,
-            source=MemorySource(self._bus),
+            source=MemorySource(self._bus, age=0.2),
             sink=MemorySink(self._bus),
             reporter=registry.shard(0),
             settings=DaemonSettings(batch_rows=CHUNK, snapshot_rounds=1),
@@ -156,10 +199,11 @@ class _Run:
         """Send all at once: the daemon waits, and takes them as one batch."""
         if self._form == "json":
             for message in messages:
-                self._bus.append(None if message is None else self._body(message), JSON)
+                self._bus.append(None if message is None else self._body(message), JSON, _TRACED)
             return
         for start in range(0, len(messages), _ROWS):
-            self._bus.append(arrow_body(table_of(self._world.subject, messages[start : start + _ROWS])), ARROW_STREAM)
+            table = table_of(self._world.subject, messages[start : start + _ROWS])
+            self._bus.append(arrow_body(table), ARROW_STREAM, _TRACED)
 
     def _body(self, message: Message) -> bytes:
         """Return a query or a question as JSON, or what is neither."""

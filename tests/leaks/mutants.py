@@ -22,10 +22,11 @@ from oracle.codec.rejections import Rejection
 from oracle.errors import LogDivergedError
 from oracle.predictors.base import Answers
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
+from oracle.runtime import courses, pipeline
 from oracle.runtime.shard import Shard
 from oracle.state.folder import FolderStore
 from oracle.telemetry.health import Health
-from oracle.telemetry.records import Work
+from oracle.telemetry.records import BatchTelemetry, Work
 from oracle.telemetry.reporter import Reporter
 from oracle.web import guard
 from tests.leaks.levers import (
@@ -85,13 +86,34 @@ def _timing_by_label(patch: Patch) -> None:
     on_commit(patch, lambda reporter: count() % 2 and reporter.took(Work.COMMIT, 0.0))
 
 
+def _span_by_label(patch: Patch) -> None:
+    count, real = ones(patch), courses.told
+
+    def told(*course: Any) -> BatchTelemetry:
+        batch = real(*course)
+        return dataclasses.replace(batch, rounds=count())
+
+    patch.setattr(pipeline, "told", told)
+
+
+def _span_by_query(patch: Patch) -> None:
+    """How many queries have spans follows from what they ask."""
+    count, real = asked(patch), courses.told
+
+    def told(*course: Any) -> BatchTelemetry:
+        batch = real(*course)
+        return dataclasses.replace(batch, asked=batch.asked[: int(count() * 1e6) % 7])
+
+    patch.setattr(pipeline, "told", told)
+
+
 def _early_exit(patch: Patch) -> None:
     """Where the answer is 0, something is left out: here a batch's timing."""
-    count, real = ones(patch), Reporter.took
+    told, real = ones(patch), Reporter.took
 
-    def took(self: Reporter, work: Work, seconds: float) -> None:
-        if work is not Work.ANSWER or count() % 2:
-            real(self, work, seconds)
+    def took(self: Reporter, work: Work, seconds: float, count: int = 1) -> None:
+        if work is not Work.ANSWER or told() % 2:
+            real(self, work, seconds, count)
 
     patch.setattr(Reporter, "took", took)
 
@@ -236,6 +258,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "log lines by label": Mutant(_log_line_by_label, "label", in_channels("log")),
     "a re-arm logged with its count": Mutant(_logged_rearm, "query", in_channels("log")),
     "a timing for one label only": Mutant(_timing_by_label, "label", in_channels("metrics")),
+    "a span's attribute by labels": Mutant(_span_by_label, "label", in_channels("spans")),
+    "spans of queries by what they ask": Mutant(_span_by_query, "query", in_channels("spans")),
     "an early exit without a timing": Mutant(_early_exit, "label", in_channels("metrics")),
     "an early exit without a batch": Mutant(_uncounted_batch, "label", in_channels("metrics", "status")),
     "depths in an exception": Mutant(_text_of_depth, "training row", in_channels("log"), files="jsonl"),

@@ -190,11 +190,11 @@ def _from_rows_when_spent(patch: Patch) -> None:
 
 def _timing_by_count(patch: Patch) -> None:
     """Where the count is odd something is left out: here a batch's timing."""
-    count, real = _counts(patch), Reporter.took
+    told, real = _counts(patch), Reporter.took
 
-    def took(self: Reporter, work: Work, seconds: float) -> None:
-        if work is not Work.ANSWER or count() % 2:
-            real(self, work, seconds)
+    def took(self: Reporter, work: Work, seconds: float, count: int = 1) -> None:
+        if work is not Work.ANSWER or told() % 2:
+            real(self, work, seconds, count)
 
     patch.setattr(Reporter, "took", took)
 

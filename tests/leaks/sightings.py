@@ -37,7 +37,7 @@ PATHS: Final[tuple[tuple[str, Mapping[str, str]], ...]] = (
 )
 """What is asked for over HTTP at each look, with which headers."""
 
-_TIMED_METRICS: Final = ("answer", "commit", "restore", "snapshot")
+_TIMED_METRICS: Final = ("decode", "answer", "commit", "restore", "snapshot", "latency")
 TIMES: Final = frozenset(
     {
         "timestamp",  # of log lines

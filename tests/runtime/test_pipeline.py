@@ -10,6 +10,7 @@ from oracle.errors import MessageError, StorageError
 from oracle.predictors.base import PublicFacts
 from oracle.predictors.kinds import restore_predictor
 from oracle.runtime import daemon
+from oracle.runtime.courses import Course
 from oracle.runtime.pipeline import Answered, OutcomeQueue, weight
 from oracle.runtime.shard import Outcome, Shard
 from tests.support.memory_bus import MemoryLog, MemorySink
@@ -111,7 +112,7 @@ async def test_what_a_batch_leaves_of_what_was_fetched_comes_next(monkeypatch):
 
 def _answered(rounds, heavy):
     outcome = Outcome(Commit(Replies(), [], 1, b""), rounds, (), phase_ended=False)
-    return Answered(outcome, PublicFacts(1, 1, 1, 100, 0), heavy)
+    return Answered(outcome, PublicFacts(1, 1, 1, 100, 0), Course(0, [], 0.0, 0.0), heavy)
 
 
 @pytest.mark.parametrize(

@@ -118,10 +118,12 @@ class MemorySource:
 
     Args:
         log: The log, or deliveries to make one of.
+        age: How old the oldest delivery without an answer is (seconds); None if nobody knows.
     """
 
-    def __init__(self, log: MemoryLog | Sequence[Delivery | Abort]) -> None:
+    def __init__(self, log: MemoryLog | Sequence[Delivery | Abort], age: float | None = None) -> None:
         self.log = log if isinstance(log, MemoryLog) else MemoryLog(log)
+        self._age = age
         self._next: int | None = None
 
     @property
@@ -162,12 +164,12 @@ class MemorySource:
         return self._take(limit)
 
     def lag(self) -> Lag | None:
-        """See `Source`; deliveries have no age."""
+        """See `Source`."""
         if self._next is None:
             return None
         answered = self.log.committed.position if self.log.committed else 0
         left = sum(isinstance(item, Delivery) and item.position > answered for item in self.log.items)
-        return Lag(left, None if left else 0.0)
+        return Lag(left, self._age if left else 0.0)
 
     async def close(self) -> None:
         """See `Source`."""

@@ -35,9 +35,11 @@ _OF_PROCESS: Final = {
 
 _HISTOGRAMS: Final = (
     "perpetua_answer_seconds",
+    "perpetua_decode_seconds",
     "perpetua_commit_seconds",
     "perpetua_restore_seconds",
     "perpetua_snapshot_seconds",
+    "perpetua_latency_seconds",
 )
 _HEALTHY: Final = {
     "perpetua_ready": 1.0,
@@ -60,10 +62,18 @@ _HEALTHY: Final = {
 }
 """The gauges of a shard, and what they say while all is well."""
 
-TRUTH_METRICS: Final = frozenset(
-    f"perpetua_truth_{name}"
-    for name in ("ready", "rejections_total", "period", "right", "wrong", "error", "error_half_width", "alpha")
-)
+_TRUTH: Final = {
+    "perpetua_truth_ready": 1.0,
+    "perpetua_truth_period": 4.0,
+    "perpetua_truth_right": 9012.0,
+    "perpetua_truth_wrong": 950.0,
+    "perpetua_truth_error": 0.095,
+    "perpetua_truth_error_half_width": 0.004,
+    "perpetua_truth_alpha": 0.1,
+}
+"""The gauges of `perpetua truth`, and what they say of a shard."""
+
+TRUTH_METRICS: Final = frozenset({*_TRUTH, "perpetua_truth_rejections_total"})
 """What `perpetua truth` exports."""
 
 METRICS: Final = frozenset(
@@ -91,7 +101,7 @@ _LABELS: Final = ("model", "shard")
 
 
 class Monitored:
-    """One process with shards, healthy and under load until a test says otherwise.
+    """One process with shards, healthy and under load until a test says otherwise, and with what counts true labels.
 
     Args:
         shards: How many.
@@ -119,10 +129,14 @@ class Monitored:
         self.counters = {name: Counter(name, name, _LABELS, registry=self.registry) for name in _COUNTERS}
         self._histograms = [Histogram(name, name, _LABELS, registry=self.registry) for name in _HISTOGRAMS]
         self._rejections = Counter("perpetua_rejections", "Rejections.", (*_LABELS, "reason"), registry=self.registry)
+        truth = {name: Gauge(name, name, _LABELS, registry=self.registry) for name in _TRUTH}
+        self._untrue = Counter("perpetua_truth_rejections", "Labels.", (*_LABELS, "reason"), registry=self.registry)
         self._shards = [str(number) for number in range(shards)]
         for shard in self._shards:
             for name, value in _HEALTHY.items():
                 self.gauges[name].labels("vfr", shard).set(value)
+            for name, value in _TRUTH.items():
+                truth[name].labels("vfr", shard).set(value)
             for counter in self.counters.values():
                 counter.labels("vfr", shard)
             for reason in Reason:
@@ -134,6 +148,7 @@ class Monitored:
             self.counters["perpetua_rounds"].labels("vfr", shard).inc(100)
             self.counters["perpetua_batches"].labels("vfr", shard).inc()
             self._rejections.labels("vfr", shard, Reason.MALFORMED.value).inc()
+            self._untrue.labels("vfr", shard, Reason.MALFORMED.value).inc()
             for histogram in self._histograms:
                 histogram.labels("vfr", shard).observe(0.01)
 

@@ -76,7 +76,7 @@ _NAMES = {
 _ABSENT_AT_FIRST = {
     name
     for name in _NAMES
-    if name.startswith(("perpetua_lag", "perpetua_snapshot_", "perpetua_answer", "perpetua_commit", "perpetua_restore"))
+    if name.startswith(("perpetua_lag", "perpetua_snapshot_", *(f"perpetua_{work.value}_seconds" for work in Work)))
 } - {"perpetua_snapshot_failures_total", "perpetua_snapshot_failing"} | {
     "perpetua_rounds_total",
     "perpetua_rearms_total",
@@ -271,6 +271,17 @@ def test_histograms_count_what_was_timed():
     }
     assert bounds[math.inf] == 3
     assert all(count == (0 if bound < 0.02 else 2 if bound < 0.3 else 3) for bound, count in bounds.items())
+
+
+def test_a_timing_of_many_counts_as_often():
+    """The latency of a commit's answers is that of each of them."""
+    bench = _Bench()
+    reporter = bench.serve(2)
+    reporter.took(Work.LATENCY, 0.2, 1000)
+    reporter.took(Work.LATENCY, 0.3, 7)
+    assert bench.value("perpetua_latency_seconds_count", 2) == 1007
+    assert bench.value("perpetua_latency_seconds_sum", 2) == pytest.approx(250 + 3.5)
+    assert bench.value("perpetua_latency_seconds_bucket", 2, le="0.25") == 1000
 
 
 _FORMATS = [(Format.TEXT, parse_text), (Format.OPENMETRICS, parse_openmetrics)]

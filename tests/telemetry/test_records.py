@@ -18,7 +18,7 @@ from oracle.telemetry.log import PublicLog
 from oracle.telemetry.records import BOUNDS, ShardTelemetry, State, Timing, Work
 from oracle.telemetry.registry import Registry
 from tests.predictors.plans import tiny_distribution_plan
-from tests.support.memory_bus import MemoryLog, MemorySink
+from tests.support.memory_bus import MemoryLog, MemorySink, MemorySource
 from tests.support.shards import (
     MASTER_KEY,
     bodies,
@@ -49,13 +49,15 @@ def _facts(rounds, phase_round, phase=1, rearms=0):
     return PublicFacts(rounds, phase, phase_round, small_plan().phases[phase - 1].rounds, rearms)
 
 
-def _served(count=600):
-    """Serve so many messages in memory, and return the registry, the log of messages and the timings."""
+def _served(count=600, age=None):
+    """Serve so many messages in memory, each so old, and return the registry, the log of messages and the timings."""
     registry = _registry()
     timings: list[Timing] = []
     registry.listen(timings.append)
     log = MemoryLog.of(mixed_bodies(count))
-    run_daemon(daemon_over(log, new_store(), MemorySink(log), batch_rows=_ROWS, reporter=registry.shard(0)))
+    source = MemorySource(log, age)
+    daemon = daemon_over(log, new_store(), MemorySink(log), source=source, batch_rows=_ROWS, reporter=registry.shard(0))
+    run_daemon(daemon)
     return registry, log, timings
 
 
@@ -106,8 +108,26 @@ def test_what_is_timed():
     quiet = [ledger for ledger in ledgers if not _LOUD & {json.loads(event)["kind"] for event in ledger}]
     assert len(quiet) < record.batches == len(ledgers)
     assert count[Work.ANSWER] == len(quiet)
+    assert count[Work.LATENCY] == 0  # nobody knows how old the messages are
     assert {timing.shard for timing in timings} == {0}
     assert {timing.seconds for timing in timings} < {*itertools.chain(*BOUNDS.values())}
+
+
+def test_latency_counts_every_answer_of_quiet_commits_as_old_as_their_oldest_message():
+    """From its time in the log to the commit's end; commits in which a side was armed afresh or a phase ended are none.
+
+    No commit takes more than the ten seconds between the messages' age and the next bound.
+    """
+    _, log, timings = _served(age=20.0)
+    told = [timing for timing in timings if timing.work is Work.LATENCY]
+    quiet = [
+        len(commit.replies)
+        for commit in log.commits
+        if commit.replies.bodies and not _LOUD & {json.loads(event)["kind"] for event in commit.ledger}
+    ]
+    assert 0 < len(quiet) < len(log.commits)
+    assert [timing.count for timing in told] == quiet
+    assert {timing.seconds for timing in told} == {30.0}
 
 
 @pytest.mark.parametrize("work", Work)

@@ -18,6 +18,7 @@ from oracle.predictors.base import PublicFacts
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.models import Models
 from oracle.telemetry.registry import Registry
+from oracle.telemetry.watch import watching
 from oracle.web import server
 from oracle.web.guard import HEADERS
 from oracle.web.server import listen, serving
@@ -56,7 +57,11 @@ async def _site(folder, *, grouped=False, plan=None, **settings):
     log = PublicLog(output, "json", "tiny")
     registry = Registry(plan or small_plan(), log, version="1.2", grouped=grouped)
     models = Models.only(registry, lambda _shard: folder, log)
-    async with serving(WebConfig(port=0, **settings), models, log):
+    table = WebConfig(port=0, **settings)
+    async with (
+        watching(models, table.ready_lag_seconds, log) as observers,
+        serving(table, observers, log),
+    ):
         (listening,) = [json.loads(line) for line in output.getvalue().splitlines()]
         assert listening["event"] == "web.listening"
         yield _Site(registry, output, listening["port"])

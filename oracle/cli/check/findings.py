@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from connectors.base import Committed, Source
+from oracle.config.daemon import Config
 from oracle.config.web import WebConfig
 from oracle.errors import BusError, PerpetuaError
 from oracle.planning.plan import Plan
@@ -119,6 +120,13 @@ class Findings(list[Finding]):
             self.note("web: the port was not tried, as a daemon serves this state now")
         else:
             self.holds("web: address is free", lambda: listen(table).close())
+
+    def otlp(self, config: Config) -> None:
+        """Note whether the collector takes what would be sent; it is sent nothing of the state."""
+        if config.otlp is not None:
+            from oracle.cli.serve.otlp import try_export
+
+            self.holds("otlp: the collector answers", lambda: try_export(config))
 
 
 async def place_of(shard: Shard, source: Source, committed: Committed | None, wait: float) -> str:

@@ -33,6 +33,7 @@ def check_kafka(config: Config, findings: Findings) -> None:
         return
     folders = [shard_folder(config.state.folder, shard) for shard in range(model.shards)]
     findings.web(config.web, held=any(map(is_held, folders)))
+    findings.otlp(config)
     findings.space(folders)
     findings.plan(lambda: model.plan)
     for note in findings.get("topics exist and fit the plan", lambda: asyncio.run(_look_at_topics(model))) or ():

@@ -28,6 +28,7 @@ def check_single(config: Config, findings: Findings) -> None:
         return findings.get("snapshot decrypts with this key and plan", partial(_shard, config, plan))
 
     findings.web(config.web, held=is_held(folder))
+    findings.otlp(config)
     if not findings.holds("state folder exists and is private", check_folder):
         return
     findings.space([folder])

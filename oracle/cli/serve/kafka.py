@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from connectors.kafka.settings import KafkaSettings
+from oracle.cli.serve.otlp import export_of
 from oracle.cli.serve.process import run_logged
 from oracle.cli.serve.web import web_beside
 from oracle.cli.version import version
@@ -47,7 +48,8 @@ def serve_models(configs: Mapping[str, Config]) -> None:
 
 async def _serve(config: Config, settings: KafkaSettings, openers: Mapping[str, Opener], log: PublicLog) -> None:
     models = Models(openers, log, version=version())
-    async with web_beside(config.web, models, log):
+    export = export_of(config, {name: opener.topic for name, opener in openers.items()})
+    async with web_beside(config.web, models, log, export):
         fleets, group = make_fleets(settings, openers, models, config.service.drain_seconds)
         fleets.install_signals(os._exit)
         await fleets.run(group)

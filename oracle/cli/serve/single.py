@@ -8,6 +8,7 @@ from typing import Any
 
 from connectors.base import Sink, Source
 from oracle.cli.progress import Progress
+from oracle.cli.serve.otlp import export_of
 from oracle.cli.serve.process import run_logged
 from oracle.cli.serve.web import web_beside
 from oracle.cli.version import version
@@ -69,7 +70,8 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
         )
         daemon.install_signals(os._exit)
         models = Models.only(registry, lambda _shard: config.state.folder, log)
-        async with web_beside(config.web, models, log), paused.watching(), beside:
+        export = export_of(config, {plan.name: getattr(config.source, "topic", None)})
+        async with web_beside(config.web, models, log, export), paused.watching(), beside:
             try:
                 return await daemon.run()
             except MisplacedError as exc:

@@ -180,6 +180,28 @@ def test_a_monitored_daemon_and_its_standby(model):
     assert second.wait(TIMEOUT) == 0
 
 
+@pytest.mark.parametrize("by", ["LogAppendTime", "CreateTime"])
+def test_latency_begins_when_the_broker_took_the_query(broker, request, tmp_path, by):
+    """Queries waited longer than a second for the daemon: five at most; where askers set the times, nothing is told."""
+    model = KafkaModelUnderTest(broker, unique_name(request), tmp_path)
+    model.create(**{"message.timestamp.type": by})
+    model.ask([*bodies(4), b"?"])
+    asked = time.monotonic()
+    wait_until(lambda: time.monotonic() > asked + 1.2)
+    try:
+        model.serve(model.config(extra=_WEB))
+        monitored = _Monitored(model, "serve.log")
+        model.wait_for_answers(5)
+        wait_until(lambda: monitored.metric("perpetua_rounds_total") == {0: 4})
+        if by == "CreateTime":
+            assert monitored.metric("perpetua_latency_seconds_count") == {}
+            return
+        wait_until(lambda: monitored.metric("perpetua_latency_seconds_count") == {0: 5})
+        assert monitored.metric("perpetua_latency_seconds_sum")[0] >= 5 * 5.0
+    finally:
+        model.end()
+
+
 def test_not_ready_without_a_folder(model):
     """The folder goes and comes back: what is wrong is said, and the shard goes on."""
     model.serve(model.config(extra=_WEB))
