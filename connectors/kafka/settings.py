@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from connectors.base import JSON
 from connectors.tls import Tls
 
 __all__ = ["KafkaSettings", "Sasl", "Security"]
@@ -63,6 +64,7 @@ class KafkaSettings:
         fetch_bytes: Bytes asked for at once.
         batch_bytes: Largest batch that is written, but for one of a single record. It must not be above the
             max.message.bytes of any topic of our own: see `topics.fitted`.
+        content_type: Of queries whose headers declare none.
         unfit: Reply topics that nothing may be written to as they are, and why.
     """
 
@@ -88,6 +90,7 @@ class KafkaSettings:
     metadata_seconds: float = 30.0
     fetch_bytes: int = 4 << 20
     batch_bytes: int = 768 << 10
+    content_type: str = JSON
     unfit: Mapping[str, str] = field(default_factory=dict)
 
     @property

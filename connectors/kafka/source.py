@@ -8,7 +8,7 @@ from typing import Final
 
 from aiokafka import TopicPartition
 
-from connectors.base import JSON, Deliveries, Headers, Lag
+from connectors.base import Deliveries, Headers, Lag
 from connectors.kafka.client import batches_between, close_quietly, make_consumer, start
 from connectors.kafka.errors import translated
 from connectors.kafka.internals import BatchConsumer
@@ -173,7 +173,7 @@ class KafkaSource:
         if records:
             self._next = self.progress.reached = records[-1].offset + 1
             self.progress.read(records)
-            return _deliveries(records)
+            return _deliveries(records, self._settings.content_type)
         reached = await consumer.position(self._part)
         if self._stop_at is not None:
             reached = min(reached, self._stop_at)  # what is behind it was read, and not handed over
@@ -240,11 +240,11 @@ class KafkaSource:
             await close_quietly(consumer)
 
 
-def _deliveries(records: Sequence[Record]) -> Deliveries:
+def _deliveries(records: Sequence[Record], default: str) -> Deliveries:
     sent = list(map(_headers, records))
-    kinds: list[str] = [JSON] * len(sent)
+    kinds: list[str] = [default] * len(sent)
     kept: list[Headers] = [()] * len(sent)
     if any(sent):
-        kinds, kept = list(map(content_type, sent)), list(map(kept_headers, sent))
+        kinds, kept = [content_type(headers, default) for headers in sent], list(map(kept_headers, sent))
     positions = [record.offset + 1 for record in records]
     return Deliveries(positions, list(map(_value, records)), kinds, kept, list(map(_key, records)))

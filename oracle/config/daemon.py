@@ -46,6 +46,14 @@ __all__ = [
     "tables_of",
 ]
 
+_SECRETS: Final = (
+    ("kafka", "sasl", "password"),
+    ("kafka", "registry", "password"),
+    ("kafka", "registry", "token"),
+    ("mqtt", "login", "password"),
+)
+"""Settings that no file may hold, with their tables."""
+
 
 class StateConfig(ConfigTable):
     """`[state]`: where the snapshots are.
@@ -182,6 +190,10 @@ class Config(BaseSettings):
                 raise PydanticCustomError(bus, f"must be set, with its {needed}, exactly if source.kind is {bus}")
         if isinstance(self.source, KafkaSourceConfig) and isinstance(self.sink, KafkaSinkConfig):
             check_kafka_topics(self.source, self.sink)
+            if (self.source.format == "json") != (self.kafka is None or self.kafka.registry is None):
+                raise PydanticCustomError("registry", 'must be set exactly if source.format is "avro" or "protobuf"')
+            if self.truth is not None and self.source.format != "json":
+                raise PydanticCustomError("truth", 'must not be set: it joins answers in JSON, source.format = "json"')
         if isinstance(self.source, MqttSourceConfig) and isinstance(self.sink, MqttSinkConfig):
             check_mqtt_topics(self.source, self.sink)
         if self.truth is not None:
@@ -212,11 +224,11 @@ def load_config(path: Path) -> Config:
     if "model" in document and "source" not in document:
         bound = "this is a model file; name the configuration file, which has [state], [source] and [sink]"
         raise InputError("CONFIG.toml", str(path), bound)
-    for bus, table in (("kafka", "sasl"), ("mqtt", "login")):
-        if "password" in _inner(document, bus, table):
-            variable = f"PERPETUA_{bus}__{table}__PASSWORD".upper()
-            bound = f"secrets come from files or the environment: set password_file, or {variable}"
-            raise InputError(f"{bus}.{table}.password", "...", bound)
+    for bus, table, secret in _SECRETS:
+        if secret in _inner(document, bus, table):
+            variable = f"PERPETUA_{bus}__{table}__{secret}".upper()
+            bound = f"secrets come from files or the environment: set {secret}_file, or {variable}"
+            raise InputError(f"{bus}.{table}.{secret}", "...", bound)
     return config_of(document)
 
 
@@ -273,6 +285,7 @@ _WHOLE: Final = {
     "kafka": "kafka",
     "mqtt": "mqtt",
     "http": "http",
+    "registry": "kafka.registry",
     "topics": "source.topic and [sink]",
     "truth": "truth",
     "unguarded": "web.token_file",

@@ -8,6 +8,7 @@ from pydantic_core import PydanticCustomError
 from oracle.config.addresses import Servers, Topic
 from oracle.config.base import ConfigTable, LocalPath, refuse_repeated
 from oracle.config.offsets import OFFSETS, beginning, by_partition
+from oracle.config.registry import RegistryConfig
 from oracle.config.tls import TlsConfig
 
 __all__ = ["KafkaConfig", "KafkaSinkConfig", "KafkaSourceConfig", "SaslConfig", "check_kafka_topics"]
@@ -19,6 +20,8 @@ class KafkaSourceConfig(ConfigTable):
     Attributes:
         kind: "kafka".
         topic: The model's queries.
+        format: What queries are in whose headers name no content type, and their answers: "avro" and "protobuf" with
+            the id of a schema in front, as Confluent's clients write them; then `[kafka.registry]` must be set.
         group: The consumer group; by default "perpetua-" and the model's name. One model, one group.
         first_offset: Where a state that has answered nothing begins: one number for all partitions, or a table by
             partition (0 for those that are not in it), as logs that lost records begin at different offsets. Of every
@@ -32,6 +35,7 @@ class KafkaSourceConfig(ConfigTable):
 
     kind: Literal["kafka"]
     topic: Topic
+    format: Literal["json", "avro", "protobuf"] = "json"
     group: Topic | None = None
     first_offset: Annotated[
         int | Literal["latest"] | dict[int, int],
@@ -93,12 +97,14 @@ class KafkaConfig(ConfigTable):
         servers: Brokers to connect to first.
         tls: TLS, if the brokers speak it.
         sasl: Name and password, if they ask for one.
+        registry: Where schemas are, if queries have some.
         request_seconds: Longest time for one request.
     """
 
     servers: Servers
     tls: TlsConfig | None = None
     sasl: SaslConfig | None = None
+    registry: RegistryConfig | None = None
     request_seconds: Annotated[float, Field(ge=1, le=300)] = 15.0
 
 

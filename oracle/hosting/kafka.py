@@ -14,10 +14,13 @@ from connectors.kafka.source import KafkaSource
 from connectors.kafka.topics import DEFAULT_MESSAGE_BYTES, check, describe
 from connectors.retry import Backoff, retry
 from oracle.accounting.ledger import LedgerEvent
+from oracle.codec.guarded import Codec
+from oracle.codec.kinds import codec_of
 from oracle.config.daemon import Config
 from oracle.errors import BusError, InputError, MisplacedError, StateError
 from oracle.hosting.daemons import daemon_settings
 from oracle.hosting.kafka_settings import kafka_settings, largest_reply
+from oracle.hosting.registered import RegisteredSource, SchemaRegistry, open_registry
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
 from oracle.runtime.daemon import Daemon
@@ -41,6 +44,8 @@ class KafkaModel:
     Attributes:
         plan: The plan of each shard.
         master_key: Opens their snapshots.
+        schemas: Where queries have schemas; None where they have none.
+        answers: The id of the schema of answers, once it is registered.
     """
 
     config: Config
@@ -48,6 +53,17 @@ class KafkaModel:
     shards: int
     master_key: bytes
     settings: KafkaSettings
+    schemas: SchemaRegistry | None = None
+    answers: int = 0
+
+    def source(
+        self, source: KafkaSource, partition: int, *, keeps: bool = True
+    ) -> tuple[KafkaSource | RegisteredSource, Callable[[Plan], Codec]]:
+        """Return a partition's source as its shard reads it, and what makes the codec; see `SchemaRegistry.shard`."""
+        if self.schemas is None:
+            return source, codec_of
+        folder = shard_folder(self.config.state.folder, partition)
+        return self.schemas.shard(source, folder, self.answers, keeps=keeps)
 
 
 def open_model(config: Config) -> KafkaModel:
@@ -71,7 +87,7 @@ def open_model(config: Config) -> KafkaModel:
             if partition >= shards:
                 raise InputError(f"source.{name}.{partition}", "...", f"must be below {shards}, the state's shards")
     refuse_copies(folder, master_key)
-    return KafkaModel(config, plan, shards, master_key, settings)
+    return KafkaModel(config, plan, shards, master_key, settings, open_registry(config, plan))
 
 
 async def check_topics(model: KafkaModel, *, tolerant: bool = False) -> KafkaModel:
@@ -134,6 +150,8 @@ class _CheckedMembership:
 
     async def _checked(self) -> KafkaModel:
         model = await check_topics(self.model, tolerant=True)
+        if model.schemas is not None:
+            model = replace(model, answers=await model.schemas.register())
         with contextlib.suppress(BusError):  # each shard tries again
             await marks_kept(model.settings, 0, make=True)
         return model
@@ -154,6 +172,7 @@ class _ServedShard:
     def __init__(self, model: KafkaModel, partition: int, reporter: Reporter, version: str) -> None:
         self._settings, self._partition = model.settings, partition
         source = KafkaSource(model.settings, partition)
+        self._source, codec = model.source(source, partition)
 
         def announce(record: ShardTelemetry, *, started: bool) -> LedgerEvent:
             stops = model.settings.stop_at_of(partition)
@@ -164,11 +183,12 @@ class _ServedShard:
         self._daemon = Daemon(
             plan=model.plan,
             store=self._store,
-            source=source,
+            source=self._source,
             sink=sink,
             reporter=reporter,
             settings=daemon_settings(model.config),
             announce=announce,
+            codec=codec,
         )
 
     @property
@@ -179,8 +199,10 @@ class _ServedShard:
         self._daemon.stop()
 
     async def run(self) -> int:
+        explained = self._source.explained() if isinstance(self._source, RegisteredSource) else contextlib.nullcontext()
         try:
-            return await self._daemon.run()
+            with explained:
+                return await self._daemon.run()
         except MisplacedError as exc:
             raise misplaced(self._settings, self._partition, exc) from exc
         finally:

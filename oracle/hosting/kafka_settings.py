@@ -4,6 +4,7 @@ from typing import Final
 
 import msgspec
 
+from connectors.base import AVRO, JSON, PROTOBUF
 from connectors.kafka.settings import KafkaSettings, Sasl, Security
 from oracle.codec.questions import writer_of
 from oracle.config.credentials import secret_of, tls_of
@@ -12,7 +13,10 @@ from oracle.errors import InputError
 from oracle.planning.plan import Plan
 from oracle.planning.questions import QuestionPlan
 
-__all__ = ["kafka_settings", "largest_reply", "sasl_of"]
+__all__ = ["CONTENT_TYPES", "kafka_settings", "largest_reply", "sasl_of"]
+
+CONTENT_TYPES: Final = {"json": JSON, "avro": AVRO, "protobuf": PROTOBUF}
+"""Content types of what `source.format` says."""
 
 _JSON_REPLY: Final = 2048
 """Bytes of a JSON reply without its id: names, numbers, and the words of a rejection."""
@@ -62,6 +66,7 @@ def kafka_settings(config: Config, model: str) -> KafkaSettings:
         rebalance_seconds=config.service.drain_seconds + 30.0,
         transaction_seconds=sink.transaction_seconds,
         request_seconds=kafka.request_seconds,
+        content_type=CONTENT_TYPES[source.format],
     )
 
 

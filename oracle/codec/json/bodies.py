@@ -11,7 +11,7 @@ from oracle.codec.json.runs import read_together
 from oracle.codec.rejections import Reason, Rejection
 from oracle.planning.plan import Plan
 
-__all__ = ["BAD_ID", "Identifier", "JsonBodies"]
+__all__ = ["BAD_ID", "Identifier", "JsonBodies", "too_deep"]
 
 Identifier = str | int | None
 
@@ -25,7 +25,7 @@ _NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _TOO_DEEP: Final = Rejection(Reason.MALFORMED, "body", f"one JSON object, nested at most {_DEPTH_LIMIT} deep")
 
 
-def _too_deep(body: bytes) -> bool:
+def too_deep(body: bytes) -> bool:
     """Return whether brackets outside strings are nested deeper than the limit.
 
     The decoder's own limit depends on the caller's stack, so it must never be what decides whether a message is a
@@ -56,7 +56,7 @@ class JsonBodies:
     def _read_together(self, decoder: msgspec.json.Decoder[Any], bodies: Sequence[bytes]) -> list[Any] | None:
         """Return what `_read` would of each, if none is rejected; None if any is, or might be."""
         longest = max(map(len, bodies))
-        if longest > self._limits.body_bytes or (longest > _SHALLOW_BYTES and any(map(_too_deep, bodies))):
+        if longest > self._limits.body_bytes or (longest > _SHALLOW_BYTES and any(map(too_deep, bodies))):
             return None
         messages = read_together(decoder, bodies)
         if messages is None or not self._are_identifiers([message.id for message in messages], longest):
@@ -87,7 +87,7 @@ class JsonBodies:
         limit = self._limits.body_bytes
         if len(body) > limit:
             return Rejection(Reason.OVERSIZED, "body", f"at most {limit} bytes")
-        if _too_deep(body):
+        if too_deep(body):
             return _TOO_DEEP
         try:
             if not body.isascii():
@@ -128,7 +128,7 @@ class JsonBodies:
         )
 
     def _readable_id(self, body: bytes | None) -> bytes:
-        if body is None or len(body) > self._limits.body_bytes or _too_deep(body):
+        if body is None or len(body) > self._limits.body_bytes or too_deep(body):
             return b"null"
         try:
             identifier = msgspec.json.decode(self._id_decoder.decode(body).id, type=Identifier)
