@@ -24,6 +24,7 @@ from oracle.codec.guarded import Codec
 from oracle.codec.registered.avro_schemas import avro_answer, namespace_of, refuse_questions
 from oracle.codec.registered.codec import AnswerWriter, RegisteredCodec
 from oracle.codec.registered.frames import schema_of
+from oracle.codec.registered.proto_schemas import proto_answer
 from oracle.codec.registered.writers import Writers
 from oracle.config.credentials import secret_of, tls_of
 from oracle.config.daemon import Config, KafkaSinkConfig, KafkaSourceConfig
@@ -163,21 +164,25 @@ def open_registry(config: Config, plan: Plan) -> SchemaRegistry | None:
         plan=plan,
         client=RegistryClient(_settings(table)),
         content_type=CONTENT_TYPES[source.format],
-        answers=_answers_text(plan, source.format),
+        answers=_answers_text(plan, CONTENT_TYPES[source.format]),
         subject=subjects[table.subject],
         new=table.register_answers,
         file=f"schemas-{digest[:16]}.jsonl",
     )
 
 
-def _answers_text(plan: Plan, form: str) -> str:
-    return msgspec.json.encode(avro_answer(plan)).decode()
+def _answers_text(plan: Plan, content_type: str) -> str:
+    return msgspec.json.encode(avro_answer(plan)).decode() if content_type == AVRO else proto_answer(plan)
 
 
 def _answer_writer(plan: Plan, content_type: str, schema: int) -> AnswerWriter:
-    from oracle.codec.registered.avro import AvroAnswers  # noqa: PLC0415 -- the extra is optional
+    if content_type == AVRO:
+        from oracle.codec.registered.avro import AvroAnswers  # noqa: PLC0415 -- the extra is optional
 
-    return AvroAnswers(plan, schema)
+        return AvroAnswers(plan, schema)
+    from oracle.codec.registered.protobuf import ProtobufAnswers  # noqa: PLC0415 -- the extra is optional
+
+    return ProtobufAnswers(plan, schema)
 
 
 def _settings(table: RegistryConfig) -> RegistrySettings:

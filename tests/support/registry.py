@@ -6,11 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
+
+import httpx
 
 from tests.support.mosquitto import free_port
 from tests.support.waiting import eventually
@@ -92,12 +93,11 @@ class RegistryUnderTest:
 
     def ask(self, path: str, content: object = None) -> Any:
         """Return what it answers, to a GET, or a POST of some content."""
-        data = None if content is None else json.dumps(content).encode()
-        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=60) as response:
-            return json.loads(response.read())
+        with httpx.Client(trust_env=False, timeout=60) as client:
+            found = client.get(self.url + path) if content is None else client.post(self.url + path, json=content)
+        return found.raise_for_status().json()
 
     def _answers(self) -> bool:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(httpx.HTTPError):
             return self.ask("/subjects") is not None
         return False

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from connectors.base import AVRO
 from oracle.codec.registered.frames import NO_FRAME, frame_of
 from oracle.codec.registered.written import Read, Reader, UnfitError, checked_identifier
 from oracle.codec.rejections import Reason, Rejection
@@ -41,20 +42,28 @@ class Writers:
             references: Whether it names other schemas.
         """
         try:
-            found = self._avro(kind, text, references=references)
-        except UnfitError as exc:
-            rejection = exc.rejection
+            read = self._avro if self.content_type == AVRO else self._protobuf
+            self._known[schema] = read(kind, text, references=references)
+        except (MemoryError, RecursionError):
+            raise  # of the machine or the caller: nothing may be unfit for it
+        except Exception as exc:  # noqa: BLE001 -- of libraries: whoever registers a schema must not stop the daemon
+            rejection = (exc if isinstance(exc, UnfitError) else UnfitError("one that can be read")).rejection
             self._known[schema] = lambda _path: rejection
-        else:
-            self._known[schema] = found
 
     def _avro(self, kind: str, text: str, *, references: bool) -> _Read:
-        from oracle.codec.registered.avro import AvroReader  # noqa: PLC0415 -- fastavro is optional
+        from oracle.codec.registered.avro import AvroReader  # noqa: PLC0415 -- the extra is optional
 
         if kind != "AVRO" or references or not text:
             raise UnfitError("one in Avro, of at most 1 MiB, without references to others")
         reader = AvroReader(self._plan, text)
         return lambda _path: reader
+
+    def _protobuf(self, kind: str, text: str, *, references: bool) -> _Read:  # noqa: ARG002 -- what is imported is not read
+        from oracle.codec.registered.protobuf import ProtobufFile  # noqa: PLC0415 -- the extra is optional
+
+        if kind != "PROTOBUF" or not text:
+            raise UnfitError("one in Protobuf, of at most 1 MiB")
+        return ProtobufFile(self._plan, text).reader
 
     def read(self, body: bytes) -> Read | Rejection:
         """Return a query's id and values, or why it is none. Its schema must be known."""
