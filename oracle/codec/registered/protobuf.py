@@ -92,13 +92,18 @@ class _MessageReader:
             message = self._class.FromString(payload)
         except DecodeError:
             return NOT_ONE
-        identifier = next((getattr(message, name) for name in self._identifiers if message.HasField(name)), None)
-        return Read(identifier, [self._value(message, name) for name in self._fields])
-
-    def _value(self, message: Any, name: str) -> object:  # noqa: ANN401 -- of a class made at run time
-        if name not in self._there or not (message.HasField(name) or name in self._implicit):
-            return None
-        return getattr(message, name)
+        has, implicit = message.HasField, self._implicit
+        identifier = None
+        for name in self._identifiers:
+            if has(name):
+                identifier = getattr(message, name)
+                break
+        there = self._there
+        values = [
+            getattr(message, name) if name in implicit or (name in there and has(name)) else None
+            for name in self._fields
+        ]
+        return Read(identifier, values)
 
 
 def _message_class(fields: Sequence[ProtoField]) -> Any:  # noqa: ANN401 -- a class made at run time

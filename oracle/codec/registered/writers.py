@@ -5,7 +5,7 @@ from typing import Final
 
 from connectors.base import AVRO
 from oracle.codec.registered.frames import NO_FRAME, frame_of
-from oracle.codec.registered.written import Read, Reader, UnfitError, checked_identifier
+from oracle.codec.registered.written import Read, Reader, UnfitError, refused_identifier
 from oracle.codec.rejections import Reason, Rejection
 from oracle.planning.plan import Plan
 
@@ -18,7 +18,7 @@ _Read = Callable[[Sequence[int]], Reader | Rejection]
 
 
 class Writers:
-    """Reads the messages of one model, whoever's schema they are in.
+    """Reads the messages of one model, whosever schema they are in.
 
     Args:
         content_type: `AVRO` or `PROTOBUF`: what all of them are in.
@@ -77,5 +77,4 @@ class Writers:
         read = reader if isinstance(reader, Rejection) else reader.read(frame.payload)
         if isinstance(read, Rejection):
             return read
-        identifier = checked_identifier(read.identifier, limits.id_bytes)
-        return identifier if isinstance(identifier, Rejection) else read._replace(identifier=identifier)
+        return refused_identifier(read.identifier, limits.id_bytes) or read

@@ -8,7 +8,7 @@ from oracle.codec.rejections import Reason, Rejection
 from oracle.planning.features import Feature
 from oracle.planning.plan import Plan
 
-__all__ = ["NOT_ONE", "Read", "Reader", "UnfitError", "checked_identifier", "refuse_strangers"]
+__all__ = ["NOT_ONE", "Read", "Reader", "UnfitError", "refuse_strangers", "refused_identifier"]
 
 NOT_ONE: Final = Rejection(Reason.MALFORMED, "body", "one message as its schema has it, and nothing behind it")
 
@@ -58,12 +58,13 @@ def _wanted(feature: Feature) -> str:
     return f"a field for {feature.accepts}"
 
 
-def checked_identifier(identifier: object, longest: int) -> Identifier | Rejection:
-    """Return an id, or why it is none; `longest` is the most bytes of a text."""
+def refused_identifier(identifier: object, longest: int) -> Rejection | None:
+    """Return why an id is none; `longest` is the most bytes of a text."""
+    if isinstance(identifier, str):
+        # No character takes more than four bytes.
+        if 4 * len(identifier) > longest and len(identifier.encode()) > longest:
+            return Rejection(Reason.BAD_ID, "id", f"at most {longest} bytes of UTF-8")
+        return None
     if identifier is None or (type(identifier) is int and -_NUMBER_LIMIT <= identifier < _NUMBER_LIMIT):
-        return identifier
-    if not isinstance(identifier, str):
-        return BAD_ID
-    if len(identifier.encode()) > longest:
-        return Rejection(Reason.BAD_ID, "id", f"at most {longest} bytes of UTF-8")
-    return identifier
+        return None
+    return BAD_ID
