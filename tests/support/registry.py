@@ -91,6 +91,11 @@ class RegistryUnderTest:
         found: dict[str, Any] = self.ask(f"/schemas/ids/{number}")
         return found
 
+    def configure(self, subject: str, compatibility: str) -> None:
+        """Say how schemas of a subject must go with those before them."""
+        with httpx.Client(trust_env=False, timeout=60) as client:
+            client.put(f"{self.url}/config/{subject}", json={"compatibility": compatibility}).raise_for_status()
+
     def ask(self, path: str, content: object = None) -> Any:
         """Return what it answers, to a GET, or a POST of some content."""
         with httpx.Client(trust_env=False, timeout=60) as client:

@@ -23,13 +23,6 @@ from tests.support.shards import bodies
 from tests.support.waiting import eventually
 
 
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryUnderTest]:
-    """A registry for the tests of this file."""
-    with RegistryUnderTest(tmp_path_factory.mktemp("registry")) as running:
-        yield running
-
-
 class _Client(Protocol):
     """What a client does that speaks one of the formats: a row to a body, a body to an answer."""
 
