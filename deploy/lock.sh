@@ -1,11 +1,11 @@
 #!/bin/sh
 # Makes the lock files from pyproject.toml, with the uv that it installs into the virtual environment $1.
 # Versions that still fit are kept; UPGRADE=1 takes the newest ones allowed.
-#   requirements.lock               what runs: the project's dependencies, learners and the demo extra
+#   requirements.lock               what runs: the project's dependencies with the extras learners, schemas and demo
 #   deploy/requirements-build.lock  what builds: the project itself, and dependencies that come as source
 #   deploy/requirements-dev.lock    both of these, and the tools for tests and checks
 #   deploy/requirements-docs.lock   what makes the site of the pages
-#   deploy/requirements-run.lock    what the image installs: the project's dependencies and learners, without the demo
+#   deploy/requirements-run.lock    what the image installs: the same without the demo
 # Versions are the same in all five, and on every Python version.
 set -eu
 
@@ -24,8 +24,8 @@ compile() {
     --no-header --no-emit-index-url --no-emit-find-links ${UPGRADE:+--upgrade} "$@"
 }
 
-compile pyproject.toml --extra demo --extra learners --group build --group dev -o deploy/requirements-dev.lock
-compile pyproject.toml --extra demo --extra learners -c deploy/requirements-dev.lock -o requirements.lock
+compile pyproject.toml --extra demo --extra learners --extra schemas --group build --group dev -o deploy/requirements-dev.lock
+compile pyproject.toml --extra demo --extra learners --extra schemas -c deploy/requirements-dev.lock -o requirements.lock
 compile --group pyproject.toml:build -c deploy/requirements-dev.lock -o deploy/requirements-build.lock
 compile --group pyproject.toml:docs -c deploy/requirements-dev.lock -o deploy/requirements-docs.lock
-compile pyproject.toml --extra learners -c deploy/requirements-dev.lock -o deploy/requirements-run.lock
+compile pyproject.toml --extra learners --extra schemas -c deploy/requirements-dev.lock -o deploy/requirements-run.lock

@@ -117,8 +117,9 @@ async def test_passwords_and_tokens_are_sent_and_not_printed() -> None:
         heads.append(head)
         return _response(404, json.dumps(_NOT_FOUND).encode())
 
+    secrets: list[dict[str, Any]] = [{"username": "u", "password": "secret"}, {"token": "secret"}]
     async with _served(answer) as url:
-        for more in ({"username": "u", "password": "secret"}, {"token": "secret"}):
+        for more in secrets:
             assert await _client(url, **more).schemas([1]) == {}
             assert "secret" not in repr(RegistrySettings(url, **more))
     assert "Authorization: Basic dTpzZWNyZXQ=\r\n" in heads[0]
