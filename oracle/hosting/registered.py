@@ -52,7 +52,7 @@ _ALSO: Final = {
 """What else clients call the same."""
 
 _EXTRA: Final = "schemas"
-_MODULES: Final = {"avro": ("httpx", "fastavro"), "protobuf": ("httpx", "google.protobuf", "proto_schema_parser")}
+_MODULES: Final = {"avro": ("httpx", "fastavro"), "protobuf": ("httpx", "google.protobuf")}
 
 _MOST_ASKED: Final = 64
 """Ids that the registry is asked for before messages are handed over; the messages behind them wait."""

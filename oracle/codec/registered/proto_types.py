@@ -1,4 +1,4 @@
-"""A writer's Protobuf schema: its messages with their scalar fields, and no more. Needs proto-schema-parser, protobuf.
+"""A writer's Protobuf schema: its messages with their scalar fields, and no more. Needs protobuf.
 
 A registry gives out the text of a .proto file, or as it is (base64) the descriptor that a Python client registered. Of
 either only names, numbers and scalar types of fields are taken over, so what is imported is of no interest, and nothing
@@ -11,13 +11,12 @@ import binascii
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NoReturn
+from typing import Final
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.message import DecodeError
-from proto_schema_parser import ast
-from proto_schema_parser.parser import Parser
 
+from oracle.codec.registered.proto_text import Statement, read_statements
 from oracle.codec.registered.written import UnfitError
 
 __all__ = ["SCALARS", "ProtoField", "ProtoMessage", "messages_of"]
@@ -45,7 +44,9 @@ _BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
 _LONGEST_TEXT: Final = 1 << 16
 _DEEPEST: Final = 32
 _NO_PROTO: Final = f"a .proto file of at most {_LONGEST_TEXT >> 10} KiB, nested at most {_DEEPEST} deep"
-_OPENING, _CLOSING = "{[(<", "}])>"
+_LABELS: Final = frozenset({"optional", "required", "repeated"})
+_OTHERS: Final = {("option",), ("reserved",), ("extensions",), ("import",), ("package",), ("syntax",), ("edition",), ()}
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,9}|0[xX][0-9a-fA-F]{1,8}|0[0-7]{1,11}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,61 +83,43 @@ def messages_of(text: str) -> Sequence[ProtoMessage | None]:
             found = FileDescriptorProto.FromString(base64.b64decode(text))
         except (binascii.Error, DecodeError) as exc:
             raise UnfitError(_NO_PROTO) from exc
-        return [_described(one, proto3=found.syntax == "proto3") for one in found.message_type]
-    if len(text) > _LONGEST_TEXT or _depth(text) > _DEEPEST:
+        return _some([_described(one, proto3=found.syntax == "proto3") for one in found.message_type])
+    if len(text) > _LONGEST_TEXT:
         raise UnfitError(_NO_PROTO)
-    try:
-        file = Parser(setup_lexer=_strict, setup_parser=_strict).parse(text)
-    except (MemoryError, RecursionError):
-        raise
-    except Exception as exc:  # the parser's errors are of many families
-        raise UnfitError(_NO_PROTO) from exc
-    return list(_written(file.file_elements, proto3=file.syntax == "proto3"))
+    statements = read_statements(text, _DEEPEST)
+    if statements is None:
+        raise UnfitError(_NO_PROTO)
+    syntax = next((one.words[2] for one in statements if one.words[:2] == ("syntax", "=") and len(one.words) > 2), "")  # noqa: PLR2004
+    return _some(list(_written(statements, proto3=syntax.strip("\"'") == "proto3")))
 
 
-def _depth(text: str) -> int:
-    depth = deepest = 0
-    for character in text:
-        if character in _OPENING:
-            depth += 1
-            deepest = max(deepest, depth)
-        elif character in _CLOSING:
-            depth -= 1
-    return deepest
+def _some(messages: list[ProtoMessage | None]) -> list[ProtoMessage | None]:
+    if not messages:
+        raise UnfitError(_NO_PROTO)
+    return messages
 
 
-class _Strict:
-    """Refuses what the parser would mend, and say on standard error."""
-
-    def syntaxError(self, *_: object) -> NoReturn:  # noqa: N802 -- the parser's name
-        raise ValueError("not the text of a .proto file")
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 -- other reports of the parser are about its speed
-        return lambda *_: None
+def _written(statements: Sequence[Statement], *, proto3: bool) -> Iterator[ProtoMessage | None]:
+    for one in statements:
+        if one.words[:1] == ("message",) and one.block is not None:
+            yield ProtoMessage(list(_fields(one.block, proto3=proto3)), list(_written(one.block, proto3=proto3)))
+        elif one.words[:1] == ("map",) or "group" in one.words[:2]:
+            yield None  # the library makes a message of it
 
 
-def _strict(recognizer: Any) -> None:  # noqa: ANN401 -- a lexer or a parser, without types
-    recognizer.removeErrorListeners()
-    recognizer.addErrorListener(_Strict())
-
-
-def _written(elements: Sequence[object], *, proto3: bool) -> Iterator[ProtoMessage | None]:
-    for element in elements:
-        if isinstance(element, ast.Message | ast.Group):
-            fields = list(_fields(element.elements, proto3=proto3))
-            yield ProtoMessage(fields, list(_written(element.elements, proto3=proto3)))
-        elif isinstance(element, ast.MapField):
-            yield None
-
-
-def _fields(elements: Sequence[object], *, proto3: bool) -> Iterator[ProtoField]:
-    for element in elements:
-        if isinstance(element, ast.OneOf):
-            yield from _fields(element.elements, proto3=False)
-        elif isinstance(element, ast.Field):
-            repeated = element.cardinality is ast.FieldCardinality.REPEATED
-            kind = "" if repeated or element.type not in SCALARS else element.type
-            yield ProtoField(element.name, element.number, kind, proto3 and element.cardinality is None)
+def _fields(statements: Sequence[Statement], *, proto3: bool) -> Iterator[ProtoField]:
+    for one in statements:
+        if one.words[:1] == ("oneof",) and one.block is not None:
+            yield from _fields(one.block, proto3=False)
+        elif one.block is None and one.words[:1] not in _OTHERS:
+            label, *words = one.words if one.words[0] in _LABELS else ("", *one.words)
+            if words[2:3] != ["="]:
+                continue  # of a map, or nothing that we know
+            kind, name, _, number, *rest = [*words, ""]
+            if not _NUMBER.fullmatch(number) or (rest[0] not in {"", "["}):
+                raise UnfitError(_NO_PROTO)
+            scalar = kind if kind in SCALARS and label != "repeated" else ""
+            yield ProtoField(name, int(number, 0), scalar, proto3 and not label)
 
 
 def _described(message: DescriptorProto, *, proto3: bool) -> ProtoMessage | None:

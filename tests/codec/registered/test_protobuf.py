@@ -67,19 +67,21 @@ _OTHER = """
 syntax = "proto3";
 import "google/protobuf/timestamp.proto";
 package shop; // of somebody else
-option java_package = "org.shop";
+option java_package = "org.shop;}"; /* a { brace */
 message Envelope {
   map<string, int32> counts = 1;
   message Row {
     string id = 9;
     sint64 b = 2;
-    float a = 1 [deprecated = true];
+    float a = 0x1 [deprecated = true, json_name = "A"];
     repeated string tags = 3;
     google.protobuf.Timestamp when = 4;
     enum Kind { NONE = 0; }
     Kind kind = 5;
     oneof choice { bool yes = 6; }
     reserved 20 to 30;
+    reserved "old", 'older';
+    option deprecated = true;
   }
   Row row = 2;
 }
@@ -117,6 +119,9 @@ _UNFIT = [
     (_of("double a = 0; double b = 2;"), "schema"),
     (_of("double a = 99999999999999999999; double b = 2;"), "schema"),
     (_of("double a = ; double b = 2;"), "schema"),
+    (_of("double a = 1 double b = 2;"), "schema"),
+    (_of("double a = 1; double b = 2") + "{", "schema"),
+    (_of("double a = 1; double b = 2; } }"), "schema"),
     ("message {", "schema"),
     ("message A {" * 2000, "schema"),
     ("x" * 70_000, "schema"),
