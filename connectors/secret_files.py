@@ -5,9 +5,9 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from oracle.errors import InputError
+from oracle.errors import InputError, StorageError
 
-__all__ = ["fault_of", "open_secret"]
+__all__ = ["fault_of", "open_secret", "read_again", "read_secret"]
 
 _OTHERS: Final = 0o077
 _OTHERS_OF_ROOT: Final = 0o037
@@ -31,6 +31,27 @@ def open_secret(field: str, path: Path) -> BinaryIO:
         file.close()
         raise InputError(field, str(path), f"{fault} {path}")
     return file
+
+
+def read_secret(field: str, path: Path) -> str:
+    """Return what stands in a file of secrets, without the newline at its end.
+
+    Raises:
+        StorageError: It cannot be read.
+        InputError: It is not UTF-8, or others can read it.
+    """
+    try:
+        with open_secret(field, path) as file:
+            return file.read().decode().rstrip("\r\n")
+    except OSError as exc:
+        raise StorageError(f"{field} = '{path}': cannot be read: {exc.strerror}") from exc
+    except UnicodeDecodeError as exc:
+        raise InputError(field, str(path), "must be UTF-8") from exc
+
+
+def read_again(path: Path | None) -> Path | None:
+    """Return a file that can be read more than once, and so may be exchanged; None for a pipe, or no file."""
+    return path if path is not None and path.is_file() else None
 
 
 def fault_of(owner: int, mode: int, reader: int) -> str | None:

@@ -5,7 +5,7 @@ import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from connectors.secret_files import open_secret
+from connectors.secret_files import open_secret, read_secret
 from oracle.errors import InputError, RefusedError
 
 __all__ = ["Tls", "secured", "tls_context"]
@@ -21,6 +21,7 @@ class Tls:
         key_file: Its private key (PEM).
         key_password: What the private key is encrypted with.
         check_hostname: Whether the broker's certificate must name its host.
+        key_password_file: Holds the key's password; it is read anew for each context, and goes before `key_password`.
     """
 
     ca_file: Path | None = None
@@ -28,6 +29,13 @@ class Tls:
     key_file: Path | None = None
     key_password: str | None = field(default=None, repr=False)
     check_hostname: bool = True
+    key_password_file: Path | None = None
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All that a context is made of."""
+        named = (self.ca_file, self.certificate_file, self.key_file, self.key_password_file)
+        return tuple(path for path in named if path is not None)
 
 
 def tls_context(tls: Tls, table: str) -> ssl.SSLContext:
@@ -35,14 +43,18 @@ def tls_context(tls: Tls, table: str) -> ssl.SSLContext:
 
     Raises:
         RefusedError: One of the files cannot be used, or others can read the private key.
+        StorageError: The key's password cannot be read.
     """
+    password = tls.key_password
+    if tls.key_password_file is not None:
+        password = read_secret(f"{table}.key_password_file", tls.key_password_file)
     with_key = "certificate_file" if tls.key_file is None else "key_file"
     for name in ("ca_file", "certificate_file", "key_file"):
         _refuse_unfit(f"{table}.{name}", getattr(tls, name), secret=name == with_key)
     try:
         context = ssl.create_default_context(cafile=tls.ca_file)
         if tls.certificate_file is not None:
-            context.load_cert_chain(tls.certificate_file, tls.key_file, tls.key_password or "")
+            context.load_cert_chain(tls.certificate_file, tls.key_file, password or "")
     except OSError as exc:  # an ssl.SSLError is one
         reason = exc.reason if isinstance(exc, ssl.SSLError) else exc.strerror
         raise RefusedError(f"{table}: its files cannot be used: {reason}") from exc

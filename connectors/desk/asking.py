@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import http.client
+import re
 import ssl
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ import msgspec
 from connectors.asking import Answered, Failed
 from connectors.base import JSON
 from connectors.retry import Backoff
-from oracle.errors import BusError, InputError, RefusedError
+from oracle.errors import BusError, InputError, RefusedError, UnansweredError
 
 __all__ = ["HttpAsker"]
 
@@ -26,12 +27,22 @@ _TAKEN: Final = 202
 _UNSAID: Final = (502, 503, 504)
 """A busy daemon, or a gateway that did not hear what it said: it may have the question."""
 _REPLIES: Final = (200, 422)
+_ANSWERS: Final = re.compile(r"/v1/answers/[0-9a-f]+")
+_NO_DAEMON: Final = "it does not answer as a daemon does"
+_DOUBT: Final = "an earlier try may have been taken: then the question takes a round; nothing tells whether it was"
 
 
 class _Reply(NamedTuple):
+    """What was said.
+
+    Attributes:
+        doubtful: Whether an earlier try, which nothing was heard of, may have been taken.
+    """
+
     status: int
     where: str
     body: bytes
+    doubtful: bool = False
 
     @property
     def is_answer(self) -> bool:
@@ -81,10 +92,15 @@ class HttpAsker:
         reply = await self._until_said("POST", "/v1/ask", body, headers)
         if reply.is_answer:
             self._answered(correlation, reply.body)
+        elif reply.status == _TAKEN and not _ANSWERS.fullmatch(reply.where):
+            self._answered(correlation, BusError(f"{self._where}: {reply.status}: {_NO_DAEMON}"))
         elif reply.status == _TAKEN:
             fetching = asyncio.create_task(self._fetch(correlation, reply.where))
             self._fetching.add(fetching)
             fetching.add_done_callback(self._fetching.discard)
+        elif reply.doubtful:
+            self._answered(correlation, UnansweredError(f"{self._refused(reply)}; {_DOUBT}"))
+            return False
         else:
             raise self._refused(reply)
         return True
@@ -115,12 +131,13 @@ class HttpAsker:
 
     async def _until_said(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> _Reply:
         """Make a request until there is a reply to it, and the daemon is not busy."""
-        backoff = Backoff(*_PAUSES)
+        backoff, doubtful = Backoff(*_PAUSES), False
         while True:
             with contextlib.suppress(OSError, http.client.HTTPException):
                 reply = await self._call(method, path, body, headers)
                 if reply.status not in _UNSAID:
-                    return reply
+                    return reply._replace(doubtful=doubtful)
+            doubtful = True
             await asyncio.sleep(backoff.pause())
 
     async def _call(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> _Reply:
@@ -150,5 +167,5 @@ class HttpAsker:
         try:
             said = str(msgspec.json.decode(reply.body)["message"])
         except (msgspec.DecodeError, TypeError, KeyError):
-            said = "it does not answer as a daemon does"
+            said = _NO_DAEMON
         return RefusedError(f"{self._where}: {reply.status}: {said}")

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from connectors.base import JSON
 from connectors.desk.records import Answered, Question, digest_of, pack, question_of
 from connectors.journal.journal import Journal
 from oracle.errors import BusError, RefusedError, StorageError
@@ -91,7 +92,7 @@ class Desk:
 
     # For askers
 
-    async def ask(self, identifier: bytes, body: bytes) -> None:
+    async def ask(self, identifier: bytes, body: bytes, content_type: str = JSON) -> None:
         """Take a question in: it is durable on return. One that is known already is not taken in again.
 
         Raises:
@@ -99,7 +100,7 @@ class Desk:
             DeskBusyError: The desk is closed, or too much waits.
             StorageError: It could not be journalled.
         """
-        digest = digest_of(body)
+        digest = digest_of(body, content_type)
         entry = self._entries.get(identifier)
         if entry is None:
             if self._closed.is_set():
@@ -109,7 +110,7 @@ class Desk:
             entry = self._entries[identifier] = _Entry(digest)
             entry.stored = asyncio.get_running_loop().create_future()
             self._waiting += 1
-            self._incoming.append((Question(identifier, digest, body), entry))
+            self._incoming.append((Question(identifier, digest, body, content_type), entry))
             self._wakeup.set()
         elif entry.digest != digest:
             raise ReusedIdError("this key was used for another question")

@@ -5,7 +5,8 @@ from typing import Final
 
 import msgspec
 
-from connectors.base import JSON, Delivery
+from connectors.base import JSON, Delivery, Headers
+from connectors.events import ANSWER_ID, CLOUD_EVENT, AnswerIds
 from connectors.journal.segment import Found
 
 __all__ = ["Answered", "Answers", "Question", "delivery", "digest_of", "pack", "question_of"]
@@ -21,11 +22,13 @@ class Question(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         id: Known to its asker, and to nobody else.
         digest: Of the body; who hands in an id again must hand in the same.
+        content_type: Of the body.
     """
 
     id: bytes
     digest: bytes
     body: bytes
+    content_type: str = JSON
 
 
 class Answered(msgspec.Struct, frozen=True, array_like=True):
@@ -55,9 +58,10 @@ _encoder = msgspec.msgpack.Encoder()
 _questions = msgspec.msgpack.Decoder(Question)
 
 
-def digest_of(body: bytes) -> bytes:
-    """Return 16 bytes of a hash of a question's body."""
-    return hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest()
+def digest_of(body: bytes, content_type: str = JSON) -> bytes:
+    """Return 16 bytes of a hash of a question's body, and of its content type if that is not JSON."""
+    whole = body if content_type == JSON else content_type.encode() + b"\0" + body
+    return hashlib.blake2b(whole, digest_size=_DIGEST_BYTES).digest()
 
 
 def pack(record: Question | Answers) -> bytes:
@@ -73,4 +77,7 @@ def question_of(found: Found) -> Question:
 def delivery(found: Found) -> Delivery:
     """Return a journalled question as a delivery, which the reply's headers name."""
     question = question_of(found)
-    return Delivery(found.position, question.body, JSON, ((_ID, question.id), (_DIGEST, question.digest)))
+    headers: Headers = ((_ID, question.id), (_DIGEST, question.digest))
+    if question.content_type == CLOUD_EVENT:
+        headers += ((ANSWER_ID, AnswerIds(question.id).of(found.position)),)
+    return Delivery(found.position, question.body, question.content_type, headers)

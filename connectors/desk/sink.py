@@ -66,7 +66,7 @@ class DeskSink(Sink):
         check_metadata(commit.metadata)
         replies = []
         for reply in commit.replies.rows():
-            (_, identifier), (_, digest) = reply.headers
+            (_, identifier), (_, digest), *_ = reply.headers
             replies.append(Answered(identifier, digest, reply.body))
         try:
             number = await asyncio.to_thread(self._append, commit, replies)

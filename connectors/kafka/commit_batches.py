@@ -1,11 +1,12 @@
 """What one commit writes: records, topic by topic, in the client's batches."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from connectors.base import JSON, Commit, Replies
+from connectors.kafka.metadata import MAX_BYTES
 from connectors.kafka.reply_headers import dead_letter, reply_headers, reply_topic
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import BusError, StorageError
@@ -17,6 +18,14 @@ Asked = Sequence[tuple[int, bytes | None]]
 
 _PLAIN: Final = reply_headers(JSON, ())
 
+_CODECS: Final = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+_FRAME: Final = 256
+"""Bytes of a batch with one record, without its key, body and further headers, rounded up."""
+
+_HEADER_FRAME: Final = 10
+"""Bytes of a header without its name and value, rounded up."""
+
 _Run = tuple[str, list[tuple[str, bytes]], Sequence[bytes | None], Sequence[bytes]]
 """Topic, headers of all, keys, bodies."""
 
@@ -24,13 +33,26 @@ _Run = tuple[str, list[tuple[str, bytes]], Sequence[bytes | None], Sequence[byte
 class CommitBatches:
     """Makes the batches of a partition's commits.
 
+    An answer that its topic does not take, however alone, is given up, and noted among the dead letters.
+
     Args:
-        batch_bytes: Most bytes of a batch for a topic, where that is less than for others.
+        batch_bytes: Most bytes of a batch for a topic, where that is known.
+        tell: Called with why, where an answer is given up.
+
+    Attributes:
+        given_up: How many answers of the last commit were too large.
     """
 
     def __init__(
-        self, settings: KafkaSettings, partition: int, counts: Mapping[str, int], batch_bytes: Mapping[str, int]
+        self,
+        settings: KafkaSettings,
+        partition: int,
+        counts: Mapping[str, int],
+        batch_bytes: Mapping[str, int],
+        tell: Callable[[str], None] = lambda _text: None,
     ) -> None:
+        self.given_up = 0
+        self._tell = tell
         self._batch_bytes = batch_bytes
         self._settings = settings
         self._partition = partition
@@ -46,8 +68,9 @@ class CommitBatches:
             commit: What to write.
             now: The records' time (ms).
             unavailable: Reply topics that nothing is written to; dead letters are, instead of those replies.
-            asked: What the replies answer; needed where something is unavailable.
+            asked: What the replies answer; needed where something is unavailable, or too large.
         """
+        self.given_up = 0
         batches: dict[str, BatchBuilder] = {}
         for topic, headers, keys, bodies in self._runs(commit, now, unavailable, asked):
             batch = batches.get(topic)
@@ -67,7 +90,8 @@ class CommitBatches:
 
     def _new_batch(self, topic: str) -> BatchBuilder:
         most = self._settings.batch_bytes
-        return BatchBuilder(min(self._batch_bytes.get(topic, most), most), 0, is_transactional=1)
+        codec = _CODECS[self._settings.compression]
+        return BatchBuilder(min(self._batch_bytes.get(topic, most), most), codec, is_transactional=1)
 
     def partition_of(self, topic: str) -> int:
         """Return the partition that this shard writes to: one, so that its answers stay in order."""
@@ -79,7 +103,7 @@ class CommitBatches:
     def _runs(self, commit: Commit, now: int, unavailable: Collection[str], asked: Asked) -> Iterable[_Run]:
         """Yield records in runs of one topic and the same headers: most answers differ in their bodies only."""
         replies, start = commit.replies, 0
-        for number in _apart(replies):
+        for number in sorted({*_apart(replies), *self.too_large(replies)}):
             yield from self._together(replies.part(start, number))
             yield from self._alone(replies, number, unavailable, asked)
             start = number + 1
@@ -104,23 +128,52 @@ class CommitBatches:
         settings = self._settings
         body, content_type, headers, key, rejected = next(replies.part(number, number + 1).rows())
         topic = reply_topic(headers, settings.reply_topics, settings.answers)
-        if topic not in unavailable:
-            yield topic, reply_headers(content_type, headers), [key], [body]
+        kept = reply_headers(content_type, headers, settings.model)
+        lost = topic in unavailable
+        if not lost and not self._fits(topic, key, body, kept):
+            lost, self.given_up = True, self.given_up + 1
+            most = self._batch_bytes[topic]
+            self._tell(f"topic {topic}: {MAX_BYTES} = {most}: an answer is larger, and is dropped; raise it")
+        if not lost:
+            yield topic, kept, [key], [body]
         if settings.dead_letter is None:
             return
         noted = key if settings.dead_letter_bodies else None  # it may be as private as the body
-        if topic in unavailable:
+        if lost:
             offset, query = asked[number]
-            note = self._note("undelivered", offset, query or b"", reply_topic=topic)
-            yield settings.dead_letter, _PLAIN, [noted], [note]
+            yield self._note(noted, "undelivered", offset, query or b"", reply_topic=topic)
         if rejected is not None:
-            note = self._note(rejected.reason, rejected.position - 1, rejected.body)
-            yield settings.dead_letter, _PLAIN, [noted], [note]
+            yield self._note(noted, rejected.reason, rejected.position - 1, rejected.body)
 
-    def _note(self, reason: str, offset: int, body: bytes, **more: str) -> bytes:
-        settings = self._settings
+    def _note(self, key: bytes | None, reason: str, offset: int, body: bytes, **more: str) -> _Run:
+        """Return a note on a query, with all of it if that is wanted and its topic takes it."""
+        settings, topic = self._settings, self._settings.dead_letter or ""
         query = (settings.topic, self._partition, offset)
-        return dead_letter(reason, query, body, bodies=settings.dead_letter_bodies, **more)
+        note = dead_letter(reason, query, body, bodies=settings.dead_letter_bodies, **more)
+        if not self._fits(topic, key, note, _PLAIN):
+            key, note = None, dead_letter(reason, query, body, bodies=False, **more)
+        return topic, _PLAIN, [key], [note]
+
+    def too_large(self, replies: Replies) -> list[int]:
+        """Return the numbers of those replies that may be larger than their topics take."""
+        named = (self._settings.answers, *self._settings.reply_topics)
+        least = min((self._batch_bytes[name] for name in named if name in self._batch_bytes), default=None)
+        if least is None or not replies:
+            return []
+        longest = max(map(len, replies.bodies)) + max(map(len, filter(None, replies.keys)), default=0)
+        if longest + _FRAME <= least and replies.headers.count(()) == len(replies):
+            return []  # most commits
+        each = enumerate(zip(replies.bodies, replies.keys, replies.headers, strict=True))
+        return [number for number, (body, key, headers) in each if _bound(key, body, headers) > least]
+
+    def _fits(self, topic: str, key: bytes | None, body: bytes, headers: list[tuple[str, bytes]]) -> bool:
+        """Return whether a topic takes a record alone in its batch, not compressed, as far as its limit is known."""
+        most = self._batch_bytes.get(topic)
+        if most is None or _bound(key, body, headers) <= most:
+            return True
+        batch = BatchBuilder(most, 0, is_transactional=1)
+        _fill(batch, [(key, body)], 0, headers)
+        return batch.size() <= most
 
 
 def _fill(
@@ -135,6 +188,12 @@ def _fill(
         if batch.append(timestamp=timestamp, key=key, value=value, headers=headers) is None:
             break
     return batch.record_count() - first
+
+
+def _bound(key: bytes | None, body: bytes, headers: Iterable[tuple[str, bytes]]) -> int:
+    """Return the bytes of a batch with one record, rounded up."""
+    named = sum(4 * len(name) + len(value) + _HEADER_FRAME for name, value in headers)  # UTF-8 has up to 4 a letter
+    return _FRAME + len(key or b"") + len(body) + named
 
 
 def named_topics(replies: Replies, settings: KafkaSettings) -> dict[str, int]:

@@ -6,12 +6,20 @@ from aiokafka import TopicPartition
 
 from connectors.kafka.client import admin
 from connectors.kafka.group import until_coordinated
-from connectors.kafka.marks import Claim, marks_kept, newest_mark, seal_of
+from connectors.kafka.marks import Claim, Fence, marks_kept, newest_mark, nobody, seal_of
 from connectors.kafka.offset_metadata import OffsetMetadata, Seal
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import BusError, StateError
 
-__all__ = ["CommittedOffset", "committed_offset", "decide", "find_committed", "group_offset", "partition_name"]
+__all__ = [
+    "CommittedOffset",
+    "committed_offset",
+    "decide",
+    "fence_writers",
+    "find_committed",
+    "group_offset",
+    "partition_name",
+]
 
 
 class CommittedOffset(NamedTuple):
@@ -38,22 +46,48 @@ def partition_name(settings: KafkaSettings, partition: int) -> str:
     return f"group {settings.group}, topic {settings.topic}, partition {partition}"
 
 
-async def find_committed(settings: KafkaSettings, partition: int, *, make: bool = False) -> CommittedOffset:
+async def find_committed(
+    settings: KafkaSettings, partition: int, *, make: bool = False, fence: Fence = nobody
+) -> CommittedOffset:
     """Read both and decide; it is sure to be the newest only after the partition's producer was started.
 
-    `make` has the topic of marks made where it is missing.
+    `make` has the topic of marks made where it is missing; `fence` is called with the writers that either names, and
+    both are read behind that.
 
     Raises:
         StateError: Neither is ours, or they contradict each other; the message says what to do.
         BusError: The brokers do not answer.
     """
-    seal, mark, unmarked = seal_of(settings, partition), None, None
-    if seal is not None and settings.marks is not None:
-        unmarked, fresh = await marks_kept(settings, partition, make=make)
-        if unmarked is None and not fresh:
-            mark = await newest_mark(settings, partition, seal)  # first: of a shard in service the older one
-    offset = await group_offset(settings, partition)
+    offset, mark, unmarked = await _read_both(settings, partition, fence, make=make)
+    seal = seal_of(settings, partition)
     return decide(partition_name(settings, partition), offset, mark, seal)._replace(unmarked=unmarked)
+
+
+async def fence_writers(settings: KafkaSettings, partition: int, *, make: bool, fence: Fence) -> bool:
+    """Do the same without deciding; return whether marks can be kept.
+
+    Raises:
+        BusError: The brokers do not answer.
+    """
+    return (await _read_both(settings, partition, fence, make=make))[2] is None
+
+
+async def _read_both(
+    settings: KafkaSettings, partition: int, fence: Fence, *, make: bool
+) -> tuple[Claim | None, Claim | None, str | None]:
+    """Return the group's offset, the newest mark, and why none can be kept."""
+    seal, mark, unmarked = seal_of(settings, partition), None, None
+    while True:
+        if seal is not None and settings.marks is not None:
+            unmarked, fresh = await marks_kept(settings, partition, make=make)
+            if unmarked is None and not fresh:
+                mark = await newest_mark(settings, partition, seal, fence)  # first: of a shard in service the older one
+        offset = await group_offset(settings, partition)
+        if offset is None or not _is_ours(offset.text) or (seal is not None and not seal.is_good(*offset)):
+            break  # it names nobody, or is anybody's
+        if offset.writer is None or not await fence(offset.writer):
+            break
+    return offset, mark, unmarked
 
 
 def decide(where: str, offset: Claim | None, mark: Claim | None, seal: Seal | None) -> CommittedOffset:

@@ -13,7 +13,28 @@ from aiokafka import errors
 from connectors.kafka.record_batches import UnpackedBatchError
 from oracle.errors import BusError, FencedError, RefusedError, SourceError, StorageError
 
-__all__ = ["translated"]
+__all__ = ["NotLetInError", "TooLargeError", "UnprovenError", "translated"]
+
+
+class NotLetInError(RefusedError):
+    """The brokers do not believe that we are who we say, or we do not believe them.
+
+    Attributes:
+        table: Whose settings that is about: "kafka.tls" or "kafka.sasl".
+    """
+
+    def __init__(self, message: str, table: str = "kafka.sasl") -> None:
+        super().__init__(message)
+        self.table = table
+
+
+class TooLargeError(StorageError):
+    """A topic takes less than it did when we last asked."""
+
+
+class UnprovenError(errors.KafkaError):
+    """We have nothing to prove who we are with, for the reason that is its cause."""
+
 
 _FENCED = (errors.ProducerFenced, errors.InvalidProducerEpoch)
 _REFUSED = (
@@ -21,11 +42,14 @@ _REFUSED = (
     errors.GroupAuthorizationFailedError,
     errors.ClusterAuthorizationFailedError,
     errors.TransactionalIdAuthorizationFailed,
+)
+_NOT_LET_IN = (
     errors.AuthenticationFailedError,
     errors.SaslAuthenticationFailed,
     errors.AuthenticationMethodNotSupported,
     errors.UnsupportedSaslMechanismError,
 )
+_UNWANTED: Final = (*_REFUSED, *_NOT_LET_IN, UnprovenError)
 _NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "ALERT")
 """In the names of TLS's own errors: what is said by a server that speaks no TLS, or that does not want us."""
 
@@ -59,20 +83,21 @@ def translated(what: str) -> Iterator[None]:
     Raises:
         FencedError: Another process has taken the partition over, or a transaction took too long.
         RefusedError: The brokers do not let us; nothing but another configuration helps.
+        NotLetInError: They do not let us in at all.
         SourceError: The records are gone, or cannot be unpacked.
-        StorageError: A message is larger than its topic takes.
+        TooLargeError: A message is larger than its topic takes.
         BusError: Anything else; it may pass.
     """
     try:
         yield
     except _FENCED as exc:
         raise FencedError(f"{what}: another process has taken over, or a transaction timed out") from exc
-    except _REFUSED as exc:
-        raise RefusedError(f"{what}: refused by the brokers: {_name(exc)}{_about(exc)}") from exc
+    except _UNWANTED as exc:
+        raise _refused(what, exc) from exc
     except errors.OffsetOutOfRangeError as exc:
         raise SourceError(f"{what}: the next records were deleted (retention), or the topic was truncated") from exc
     except _TOO_LARGE as exc:
-        raise StorageError(f"{what}: a message is larger than the topic's max.message.bytes; raise it") from exc
+        raise TooLargeError(f"{what}: a message is larger than the topic's max.message.bytes; raise it") from exc
     except UnpackedBatchError as exc:
         raise SourceError(f"{what}: {exc}") from exc
     except TimeoutError as exc:
@@ -84,16 +109,25 @@ def translated(what: str) -> Iterator[None]:
         raise BusError(f"{what}: the Kafka client failed") from exc
 
 
+def _refused(what: str, error: BaseException) -> RefusedError | BusError:
+    """Return what it is to us that the brokers do not let us, or not in."""
+    if isinstance(error, UnprovenError):
+        kind = BusError if isinstance(error.__cause__, BusError) else NotLetInError
+        return kind(f"{what}: {error.__cause__}")
+    refusal = NotLetInError if isinstance(error, _NOT_LET_IN) else RefusedError
+    return refusal(f"{what}: refused by the brokers: {_name(error)}{_about(error)}")
+
+
 def _clear(what: str, error: Exception) -> RefusedError | BusError:
     """Return what an error of the client is to us; what killed its sender, or its part in the group, is its cause."""
     unfit = _UNFIT.get(type(error)) or _UNFIT.get(type(error.__cause__))
     if unfit is not None:
         return RefusedError(f"{what}: {unfit}")
-    if isinstance(error.__cause__, _REFUSED):
-        return RefusedError(f"{what}: refused by the brokers: {_name(error.__cause__)}{_about(error.__cause__)}")
+    if isinstance(error.__cause__, _UNWANTED):
+        return _refused(what, error.__cause__)
     reason = _tls_refusal(error) or _tls_refusal(error.__cause__)
     if reason is not None:
-        return RefusedError(f"{what}: kafka.tls: {reason}")
+        return NotLetInError(f"{what}: kafka.tls: {reason}", "kafka.tls")
     return BusError(f"{what}: {_name(error)}")
 
 

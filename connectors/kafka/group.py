@@ -72,7 +72,7 @@ async def foreign_members(client: AIOKafkaClient, settings: KafkaSettings) -> st
         return None
     return (
         f"group {settings.group}: another application is a member: {listed(found)}; nobody answers the partitions "
-        f"of topic {settings.topic} that are assigned to it. Give it a group of its own"
+        "that are assigned to it. Give it a group of its own"
     )
 
 

@@ -6,15 +6,17 @@ Its version is pinned; `tests/connectors/kafka/test_internals.py` fails where a 
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from types import FunctionType, MethodType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from aiokafka import AIOKafkaClient, AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator, create_conn
 from aiokafka.consumer.fetcher import Fetcher, PartitionRecords
-from aiokafka.errors import ConcurrentTransactions, KafkaError
+from aiokafka.consumer.subscription_state import Assignment, TopicPartitionState
+from aiokafka.errors import ConcurrentTransactions, KafkaError, SaslAuthenticationFailed
 from aiokafka.producer.sender import AddPartitionsToTxnHandler, Sender
 from aiokafka.protocol.group import SyncGroupRequest
 
@@ -23,22 +25,46 @@ from connectors.kafka.record_batches import FetchedBatches
 __all__ = [
     "BatchConsumer",
     "Client",
+    "IncrementalConsumer",
+    "TopicPartitionState",
     "begins_soon",
     "close",
+    "connect",
     "connections",
     "is_replaced",
     "membership_of",
     "producer_of",
+    "proves_anew",
     "sends_for_ever",
 ]
 
 Client: TypeAlias = AIOKafkaConsumer | AIOKafkaProducer | AIOKafkaAdminClient
+
+_Client = TypeVar("_Client", bound=Client)
 
 _FENCED_INSTANCE_ID: Final = 82
 
 _FIRST_PAUSE: Final = 0.001
 _LONGEST_PAUSE: Final = 0.02
 """Seconds; the client's own, each time."""
+
+_LONG_POLL_MS: Final = 200
+_SHORT_POLL_MS: Final = 20
+"""How long brokers wait for a first record, where all of several partitions are asked for, and where some are not.
+
+What is handed over meanwhile is asked for again only behind the answer.
+"""
+
+_ASKED: Final = 0.0002
+_BROUGHT: Final = 0.001
+_SLOWEST: Final = 0.1
+"""Seconds between an answer and the next request, for each partition but one that was named, or had something; at most.
+
+To read a request's names, and to answer what was brought, take time for each of them, however little it is.
+"""
+
+_REST: Final = 0.2
+"""Seconds for which a partition is left out that is refused, or has no leader: such an answer comes at once."""
 
 
 def _rebound(function: Callable[..., Any], **names: object) -> Any:  # noqa: ANN401 -- a method of the same type
@@ -69,9 +95,148 @@ class BatchConsumer(AIOKafkaConsumer):
     start = _rebound(AIOKafkaConsumer.start, Fetcher=_Fetcher)
 
 
+class _Awake:
+    """An assignment without the partitions that are left out for a while."""
+
+    def __init__(self, assignment: Assignment, parts: Collection[TopicPartition]) -> None:
+        self.tps = parts
+        self.state_value = assignment.state_value
+
+
+class _SharedFetcher(_Fetcher):
+    """Fetches for many callers, each of which reads one partition at its own pace, and wakes those only that have some.
+
+    The client's own asks for nothing as long as one caller leaves something; here only its partition is left out.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 -- the client's
+        self.arrived: dict[TopicPartition, Callable[[], None]] = {}
+        self._rests: dict[TopicPartition, float] = {}
+        super().__init__(*args, **kwargs)
+        self._prefetch_backoff = 0.0
+        self._alone_ms = self._fetch_max_wait_ms
+
+    def _get_actions_per_node(self, assignment: Assignment) -> Any:  # noqa: ANN401 -- the client's
+        now = self._loop.time()
+        self._rests = {part: until for part, until in self._rests.items() if until > now}
+        awake = assignment.tps - self._rests.keys()
+        self._rests |= {part: now + _REST for part in awake if self._select_read_replica(part) in {None, -1}}
+        several = _SHORT_POLL_MS if self._records else _LONG_POLL_MS
+        self._fetch_max_wait_ms = several if len(awake) > 1 else self._alone_ms
+        return super()._get_actions_per_node(_Awake(assignment, awake))
+
+    async def _proc_fetch_request(self, assignment: Assignment, node_id: int, request: Any) -> bool:  # noqa: ANN401
+        asked = {
+            TopicPartition(topic, number): offset for topic, parts in request.topics for number, offset, _ in parts
+        }
+        states = {part: assignment.state_value(part) for part in asked}
+        for state in states.values():
+            state.timestamp = None  # it is set for those that are answered for without an error
+        await super()._proc_fetch_request(assignment, node_id, request)
+        until = self._loop.time() + _REST
+        brought = [part for part in asked if part in self._records]
+        for part in brought:
+            self.arrived[part]()
+        for part, state in states.items():
+            same = state is assignment.state_value(part) and state.has_valid_position
+            if same and state.position == asked[part] and state.timestamp is None:
+                self._rests[part] = until
+        pause = _ASKED * (len(asked) - 1) + _BROUGHT * max(len(brought) - 1, 0)
+        await asyncio.sleep(min(pause, _SLOWEST))
+        return False  # nobody waits for whatever comes
+
+    def leave(self, part: TopicPartition) -> None:
+        """Forget what was fetched of a partition."""
+        self._records.pop(part, None)
+        self._rests.pop(part, None)
+        self.arrived.pop(part, None)
+
+
+class IncrementalConsumer(BatchConsumer):
+    """A `BatchConsumer` whose partitions come and go one by one, without a word to the others.
+
+    `assign` would end all requests that are under way, and forget positions and what was fetched.
+    """
+
+    _fetcher: _SharedFetcher
+    start = _rebound(AIOKafkaConsumer.start, Fetcher=_SharedFetcher)
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 -- the client's
+        super().__init__(**settings)
+        self._subscription.assign_from_user([])
+
+    @property
+    def fetching(self) -> bool:
+        """Whether it was started, and nothing unforeseen has ended its work."""
+        return not self._fetcher.error_future.done()
+
+    async def follow(self, topics: Iterable[str]) -> bool:
+        """Keep the metadata of these topics only, and return whether a broker gave them."""
+        self._client.set_topics(topics)
+        return await self._client.force_metadata_update()
+
+    def incremental_assign(self, part: TopicPartition, offset: int, arrived: Callable[[], None]) -> TopicPartitionState:
+        """Fetch a partition from an offset on, anew if it was fetched already, and return where it is.
+
+        `arrived` is called when there is something to be had by `getmany`, or an error.
+        """
+        assignment = self._subscription.subscription.assignment
+        assignment._topic_partitions |= {part}  # noqa: SLF001
+        state = assignment._tp_state[part] = TopicPartitionState(assignment)  # noqa: SLF001
+        self._fetcher.leave(part)
+        self._fetcher.arrived[part] = arrived
+        self.seek(part, offset)
+        return state
+
+    def incremental_unassign(self, part: TopicPartition) -> None:
+        """Fetch a partition no longer; an answer that is under way finds no position of it."""
+        assignment = self._subscription.subscription.assignment
+        assignment._topic_partitions -= {part}  # noqa: SLF001
+        assignment._tp_state[part] = TopicPartitionState(assignment)  # noqa: SLF001
+        self._fetcher.leave(part)
+
+
 def connections(client: Client) -> AIOKafkaClient:
     """Return what sends requests for a consumer, a producer or an admin client."""
     return client.client if isinstance(client, AIOKafkaProducer) else client._client  # noqa: SLF001
+
+
+class _OAuthAuthenticator(OAuthAuthenticator):
+    """Hears a refusal: the client's own takes the reasons for one for a success (RFC 7628, section 3.2.3)."""
+
+    _heard = False
+
+    async def step(self, payload: bytes | None) -> tuple[bytes | str, bool] | None:
+        if not payload:
+            return await super().step(payload)
+        if self._heard:
+            raise SaslAuthenticationFailed
+        self._heard = True
+        return b"\1", True
+
+
+class _Connection(AIOKafkaConnection):
+    def authenticator_oauth(self) -> OAuthAuthenticator:
+        return _OAuthAuthenticator(sasl_oauth_token_provider=self._sasl_oauth_token_provider)
+
+
+connect = _rebound(create_conn, AIOKafkaConnection=_Connection)
+"""Makes one connection, as the client does."""
+
+
+def proves_anew(client: _Client, options: Callable[[], Mapping[str, Any]]) -> _Client:
+    """Return a client, not yet started, that makes each connection with what `options` returns then.
+
+    By itself it makes all of them with what it was given when it was made: passwords, certificates.
+    """
+
+    async def connect_anew(host: str, port: int, **how: Any) -> object:  # noqa: ANN401 -- the client's options
+        return await connect(host, port, **how | dict(options()))
+
+    below = connections(client)
+    below.bootstrap = MethodType(_rebound(AIOKafkaClient.bootstrap, create_conn=connect_anew), below)  # type: ignore[method-assign]
+    below._get_conn = MethodType(_rebound(AIOKafkaClient._get_conn, create_conn=connect_anew), below)  # type: ignore[method-assign]  # noqa: SLF001
+    return client
 
 
 def producer_of(producer: AIOKafkaProducer) -> tuple[int, int]:

@@ -8,6 +8,7 @@ too, is none.
 
 import asyncio
 import hmac
+from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 import msgspec
@@ -17,12 +18,12 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from connectors.kafka.client import admin, batches_between, make_consumer, started
 from connectors.kafka.internals import BatchConsumer, connections
 from connectors.kafka.metadata import READ, WRITE, TopicLook, look
-from connectors.kafka.offset_metadata import Seal
+from connectors.kafka.offset_metadata import OffsetMetadata, Seal
 from connectors.kafka.settings import KafkaSettings
 from connectors.retry import Backoff, retry
 from oracle.errors import BusError, NewerVersionError, newer_version
 
-__all__ = ["MARK_CONFIG", "Claim", "mark_record", "marks_kept", "newest_mark", "seal_of"]
+__all__ = ["MARK_CONFIG", "Claim", "Fence", "mark_record", "marks_kept", "newest_mark", "nobody", "seal_of"]
 
 MARK_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20)}
 """Of the topic: the newest mark stays for ever, and few others; the segment that is written to is not compacted."""
@@ -30,6 +31,10 @@ MARK_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20
 _VERSION: Final = 1
 _WINDOW: Final = 64
 _GROWTH: Final = 8
+
+
+Fence = Callable[[str], Awaitable[bool]]
+"""Fences the writer of a name; returns False where that was done before the call, or need not be done."""
 
 
 class Claim(NamedTuple):
@@ -41,6 +46,16 @@ class Claim(NamedTuple):
 
     position: int
     text: str
+
+    @property
+    def writer(self) -> str | None:
+        """Who may commit from here on; see `OffsetMetadata`."""
+        return OffsetMetadata.unpack(self.text).writer
+
+
+async def nobody(_writer: str) -> bool:
+    """Fence nobody: what is read may not be the newest for long."""
+    return False
 
 
 class _Mark(msgspec.Struct, frozen=True):
@@ -108,7 +123,7 @@ async def marks_kept(settings: KafkaSettings, partition: int, *, make: bool) -> 
         found = await look(connections(client), [topic, settings.topic])  # its own way would make topics of them
         if found[topic].there:
             return Kept(_unfit(topic, found[topic], partition))
-        if make and await _made(client, topic, found[settings.topic]):
+        if make and await _made(client, settings, found[settings.topic]):
             return Kept(None, fresh=True)
     return Kept(f"topic {topic}: does not exist; create it with `perpetua topics CONFIG --create`")
 
@@ -122,19 +137,21 @@ def _unfit(topic: str, found: TopicLook, partition: int) -> str | None:
     return None
 
 
-async def _made(client: AIOKafkaAdminClient, topic: str, like: TopicLook) -> bool:
-    """Make the topic; return False if we may not."""
-    new = NewTopic(topic, max(len(like.leaders), 1), max(like.copies, 1), topic_configs=MARK_CONFIG)
+async def _made(client: AIOKafkaAdminClient, settings: KafkaSettings, like: TopicLook) -> bool:
+    """Make the topic, with a partition for each shard; return False if we may not."""
+    partitions = max(len(like.leaders), settings.mark_partitions, settings.shards)
+    new = NewTopic(settings.marks or "", partitions, max(like.copies, 1), topic_configs=MARK_CONFIG)
     ((_, code, *_),) = (await client.create_topics([new])).topic_errors
     if code == errors.TopicAlreadyExistsError.errno:  # somebody else made it; there may be marks
         raise errors.TopicAlreadyExistsError
     return bool(code == errors.NoError.errno)
 
 
-async def newest_mark(settings: KafkaSettings, partition: int, seal: Seal) -> Claim | None:
+async def newest_mark(settings: KafkaSettings, partition: int, seal: Seal, fence: Fence = nobody) -> Claim | None:
     """Return the newest mark of a partition that is ours, None if there is none; the topic must be there.
 
-    Behind an open transaction it may be hidden: that of a shard in service, which ends soon. So it is waited for.
+    Behind an open transaction it may be hidden: that of a writer in service, which ends soon, or of one that sleeps. So
+    the writer of the newest that can be seen is fenced, and what was open then is waited for.
 
     Raises:
         RefusedError: The brokers do not let us read it.
@@ -144,28 +161,55 @@ async def newest_mark(settings: KafkaSettings, partition: int, seal: Seal) -> Cl
     part = TopicPartition(settings.marks or "", partition)
     async with started(make_consumer(settings), settings, what) as consumer:
         consumer.assign([part])
-        return await retry(
-            lambda: _newest(consumer, part, seal, settings.request_seconds),
-            BusError,
-            seconds=settings.request_seconds,
-            backoff=Backoff(0.02, 0.5),
-        )
+        while True:
+            found = await _Look(consumer, part, seal, settings.request_seconds, fence).settled()
+            if found is None or found.writer is None or not await fence(found.writer):
+                return found
 
 
-async def _newest(consumer: BatchConsumer, part: TopicPartition, seal: Seal, seconds: float) -> Claim | None:
-    """Look from the end on, further back as long as nothing of ours is found."""
-    async with asyncio.timeout(seconds):
-        first = (await consumer.beginning_offsets([part]))[part]
-        end = (await consumer.end_offsets([part]))[part]
-    window, behind = _WINDOW, end
-    while True:
-        begin = max(behind - window, first)
-        async with asyncio.timeout(seconds):
-            batches = await batches_between(consumer, part, begin, behind)
-        if behind == end and (consumer.highwater(part) or 0) > end:
-            raise BusError(f"topic {part.topic}, partition {part.partition}: waiting for an open transaction to end")
-        claims = [_read(seal, record.value, batch.producer) for batch in batches for record in batch.records]
-        found = next((claim for claim in reversed(claims) if claim is not None), None)
-        if found is not None or begin <= first:
-            return found
-        window, behind = window * _GROWTH, begin
+class _Look:
+    """Looks at a partition of marks until all has ended that was open at first, or when somebody was fenced."""
+
+    def __init__(self, consumer: BatchConsumer, part: TopicPartition, seal: Seal, seconds: float, fence: Fence) -> None:
+        self._consumer = consumer
+        self._part = part
+        self._seal = seal
+        self._seconds = seconds
+        self._fence = fence
+        self._until: int | None = None
+
+    async def settled(self) -> Claim | None:
+        return await retry(self._once, BusError, seconds=self._seconds, backoff=Backoff(0.02, 0.5))
+
+    async def _once(self) -> Claim | None:
+        found, stable, end = await self._newest()
+        if self._until is None:
+            self._until = end
+        if stable < self._until:
+            if found is not None and found.writer is not None and await self._fence(found.writer):
+                self._until = None  # it may have written more until now
+            where = f"topic {self._part.topic}, partition {self._part.partition}"
+            raise BusError(f"{where}: waiting for an open transaction to end")
+        return found
+
+    async def _newest(self) -> tuple[Claim | None, int, int]:
+        """Look from the end on, further back as long as nothing of ours is found.
+
+        Returns:
+            It, the offset that open transactions begin at, and that of the log's end.
+        """
+        consumer, part = self._consumer, self._part
+        async with asyncio.timeout(self._seconds):
+            first = (await consumer.beginning_offsets([part]))[part]
+            stable = (await consumer.end_offsets([part]))[part]
+        window, behind, end = _WINDOW, stable, stable
+        while True:
+            begin = max(behind - window, first)
+            async with asyncio.timeout(self._seconds):
+                batches = await batches_between(consumer, part, begin, behind)
+            end = max(end, consumer.highwater(part) or 0)
+            claims = [_read(self._seal, record.value, batch.producer) for batch in batches for record in batch.records]
+            found = next((claim for claim in reversed(claims) if claim is not None), None)
+            if found is not None or begin <= first:
+                return found, stable, end
+            window, behind = window * _GROWTH, begin

@@ -12,8 +12,9 @@ from aiokafka.protocol.types import Array, Boolean, Int16, Int32, Schema, String
 
 from oracle.errors import BusError
 
-__all__ = ["READ", "WRITE", "TopicLook", "configs", "look"]
+__all__ = ["MAX_BYTES", "READ", "WRITE", "TopicLook", "batch_limits", "configs", "look"]
 
+MAX_BYTES: Final = "max.message.bytes"
 READ: Final = 3
 WRITE: Final = 4
 
@@ -134,6 +135,16 @@ async def configs(
             raise errors.for_code(code)(topic)
         found[topic] = {entry[0]: entry[1] or "" for entry in entries}
     return found
+
+
+async def batch_limits(client: AIOKafkaClient, topics: Sequence[str]) -> dict[str, int]:
+    """Return the bytes of the largest batch that each topic takes, as far as we may see it.
+
+    Raises:
+        KafkaError: An error of the client's.
+    """
+    found = await configs(client, topics, [MAX_BYTES])
+    return {name: int(texts[MAX_BYTES]) for name, texts in found.items() if texts.get(MAX_BYTES)}
 
 
 _HIDDEN: Final = frozenset({0, errors.TopicAuthorizationFailedError.errno})

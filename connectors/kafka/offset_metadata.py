@@ -11,12 +11,17 @@ from oracle.errors import StateError
 __all__ = ["OffsetMetadata", "Seal"]
 
 _VERSION: Final = "perpetua1"
+_NAMING: Final = "perpetua2"
+"""Begins metadata that names a writer: who cannot fence one, as earlier versions cannot, must not read it."""
+
 _SEALED: Final = "hmac:"
 """Begins the last word of metadata that is sealed."""
 
 _SEAL_BYTES: Final = 16
-_WORDS: Final = (3, 4, 5)
+_WORDS: Final = {_VERSION: (3, 4, 5), _NAMING: (6,)}
 """How many there are without a seal."""
+
+_NOWHERE: Final = "-"
 
 
 class OffsetMetadata(NamedTuple):
@@ -29,12 +34,15 @@ class OffsetMetadata(NamedTuple):
         looked: The offset up to which the log was seen to hold no delivery behind the committed one: only markers of
             transactions, and records of aborted ones. They may be deleted without loss. 0 if nothing was seen.
         begun: The offset that the state began at, where that was found out once (`first_offset = "latest"`); else None.
+        writer: Who may commit for the partition from here on, beside the holder of its own transactional id; None if
+            nobody may. See `Writer`.
     """
 
     mark: bytes
     timestamp: int
     looked: int = 0
     begun: int | None = None
+    writer: str | None = None
 
     def pack(self) -> str:
         """Return it as text, not sealed.
@@ -45,10 +53,18 @@ class OffsetMetadata(NamedTuple):
         'perpetua1 17 bWFyaw== 6'
         >>> OffsetMetadata(b"mark", 17, begun=5).pack()
         'perpetua1 17 bWFyaw== 0 5'
+        >>> OffsetMetadata(b"mark", 17, writer="c0ffee").pack()
+        'perpetua2 17 bWFyaw== 0 - c0ffee'
         """
+        if self.writer is not None:
+            begun = _NOWHERE if self.begun is None else str(self.begun)
+            return f"{_NAMING} {self._beginning()} {self.looked} {begun} {self.writer}"
         looked = f" {self.looked}" if self.looked or self.begun is not None else ""
         begun = "" if self.begun is None else f" {self.begun}"
-        return f"{_VERSION} {self.timestamp} {base64.b64encode(self.mark).decode()}{looked}{begun}"
+        return f"{_VERSION} {self._beginning()}{looked}{begun}"
+
+    def _beginning(self) -> str:
+        return f"{self.timestamp} {base64.b64encode(self.mark).decode()}"
 
     @classmethod
     def unpack(cls, text: str) -> "OffsetMetadata":
@@ -59,9 +75,12 @@ class OffsetMetadata(NamedTuple):
         """
         words = _unsealed(text)[0].split(" ")
         try:
-            if words[0] == _VERSION and len(words) in _WORDS:
-                later = [int(word) for word in words[3:]]
-                return cls(base64.b64decode(words[2], validate=True), int(words[1]), *later)
+            if len(words) in _WORDS.get(words[0], ()):
+                version, timestamp, mark, *later = words
+                writer = later.pop() if version == _NAMING else None
+                begun = int(later[1]) if len(later) > 1 and (writer is None or later[1] != _NOWHERE) else None
+                looked = int(later[0]) if later else 0
+                return cls(base64.b64decode(mark, validate=True), int(timestamp), looked, begun, writer)
         except (ValueError, binascii.Error):
             pass
         raise StateError("the offset's metadata was not written by Perpetua, or by a newer version")

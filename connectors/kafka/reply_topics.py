@@ -14,7 +14,7 @@ from typing import Final
 
 from aiokafka import AIOKafkaClient
 
-from connectors.kafka.metadata import WRITE, TopicLook, configs, look
+from connectors.kafka.metadata import MAX_BYTES, WRITE, TopicLook, configs, look
 from connectors.kafka.settings import KafkaSettings
 
 __all__ = ["ReplyTopics"]
@@ -25,7 +25,6 @@ _GOOD_SECONDS: Final = 1.0
 _APPEAR_SECONDS: Final = 3.0
 """Seconds that a topic may take to appear: brokers do not learn of a new one all at once."""
 
-_MAX_BYTES: Final = "max.message.bytes"
 _IN_SYNC: Final = "min.insync.replicas"
 _LEAST_BYTES: Final = 1024
 
@@ -54,8 +53,8 @@ def _lacks(found: TopicLook, number: int, set_to: Mapping[str, int]) -> str | No
     if found.in_sync[partition] < set_to.get(_IN_SYNC, 1):
         in_sync = found.in_sync[partition]
         return f"partition {partition}: {in_sync} replicas in sync, but {_IN_SYNC} = {set_to[_IN_SYNC]}"
-    if set_to.get(_MAX_BYTES, _LEAST_BYTES) < _LEAST_BYTES:
-        return f"{_MAX_BYTES} = {set_to[_MAX_BYTES]}: must be at least {_LEAST_BYTES}"
+    if set_to.get(MAX_BYTES, _LEAST_BYTES) < _LEAST_BYTES:
+        return f"{MAX_BYTES} = {set_to[MAX_BYTES]}: must be at least {_LEAST_BYTES}"
     return None
 
 
@@ -80,6 +79,11 @@ class ReplyTopics:
         self._looked: dict[str, float] = {}
         self._reasons: dict[str, str] = {}
         self._suspended: dict[str, _Suspension] = {}
+
+    @property
+    def doubted(self) -> bool:
+        """Whether some have spoilt a transaction and none since is known to have been committed with them."""
+        return bool(self._suspended)
 
     async def unavailable(self, client: AIOKafkaClient, topics: Collection[str]) -> frozenset[str]:
         """Return which of some reply topics take nothing now.
@@ -114,15 +118,15 @@ class ReplyTopics:
         if not topics:
             return {}
         missing = {}
-        texts = await configs(client, sorted(topics), (_MAX_BYTES, _IN_SYNC))
+        texts = await configs(client, sorted(topics), (MAX_BYTES, _IN_SYNC))
         set_to = {name: {key: int(value) for key, value in found.items()} for name, found in texts.items()}
         for name, found in (await look(client, sorted(topics))).items():
             reason = _lacks(found, self._partition, set_to.get(name, {}))
             if reason is None:
                 self.partitions[name] = len(found.leaders)
                 self._looked[name] = time.monotonic()
-                if _MAX_BYTES in set_to.get(name, {}):
-                    self.batch_bytes[name] = set_to[name][_MAX_BYTES]
+                if MAX_BYTES in set_to.get(name, {}):
+                    self.batch_bytes[name] = set_to[name][MAX_BYTES]
             else:
                 missing[name] = reason
         return missing

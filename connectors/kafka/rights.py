@@ -9,14 +9,14 @@ from aiokafka import AIOKafkaClient, errors
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.transaction import AddOffsetsToTxnRequest
 
-from connectors.kafka.client import admin, transactional_id
+from connectors.kafka.client import admin, transactional_ids, writer_id
 from connectors.kafka.group import until_coordinated
 from connectors.kafka.internals import connections
 from connectors.kafka.metadata import READ, WRITE, look
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import RefusedError
 
-__all__ = ["check_rights"]
+__all__ = ["check_rights", "grant"]
 
 _CONFIGS: Final = 10
 _NAMES: Final = {READ: "Read", WRITE: "Write", _CONFIGS: "DescribeConfigs"}
@@ -41,7 +41,8 @@ _TOLD: Final = frozenset(
 async def check_rights(settings: KafkaSettings, partitions: int) -> None:
     """Refuse rules under which a daemon could not read queries, write what it writes, or commit.
 
-    Only those topics are looked at that there are; each of the query topic's `partitions` has a transactional id.
+    Only those topics are looked at that there are. Each of the query topic's `partitions` has transactional ids, and
+    each process one.
 
     Raises:
         RefusedError: Something is withheld; the message says how to grant it.
@@ -55,19 +56,17 @@ async def check_rights(settings: KafkaSettings, partitions: int) -> None:
 
 async def _withheld(client: AIOKafkaClient, settings: KafkaSettings, partitions: int) -> AsyncIterator[str]:
     for name, operation in await _withheld_topics(client, settings):
-        yield _what_to_do(settings, _NAMES[operation], "topic", name)
+        yield grant(settings, _NAMES[operation], "topic", name)
     refused: set[type[Exception]] = set()
-    for partition in range(partitions):
-        name = transactional_id(settings, partition)
+    names = {name for partition in range(partitions) for name in transactional_ids(settings, partition)}
+    for name in sorted(names | {writer_id(settings, "any")}):
         refused.add(
             await until_coordinated(partial(_commit_as_nobody, client, name, settings.group), settings.request_seconds)
         )
     if errors.TransactionalIdAuthorizationFailed in refused:
-        yield _what_to_do(
-            settings, "Write", "transactional id", f"{settings.group}-", "--resource-pattern-type prefixed"
-        )
+        yield grant(settings, "Write", "transactional id", f"{settings.group}-", "--resource-pattern-type prefixed")
     if errors.GroupAuthorizationFailedError in refused:
-        yield _what_to_do(settings, "Read", "group", settings.group)
+        yield grant(settings, "Read", "group", settings.group)
 
 
 async def _withheld_topics(client: AIOKafkaClient, settings: KafkaSettings) -> list[tuple[str, int]]:
@@ -100,8 +99,10 @@ async def _commit_as_nobody(client: AIOKafkaClient, name: str, group: str) -> ty
     return error
 
 
-def _what_to_do(settings: KafkaSettings, operation: str, kind: str, name: str, more: str = "") -> str:
-    who = f"User:{settings.security.sasl.username if settings.security.sasl else 'NAME'}"
+def grant(settings: KafkaSettings, operation: str, kind: str, name: str, more: str = "") -> str:
+    """Return a right in words, with the command that grants it."""
+    sasl = settings.security.sasl
+    who = f"User:{(sasl.username if sasl else None) or 'NAME'}"
     command = [
         *("kafka-acls", "--bootstrap-server", settings.servers[0], "--add", "--allow-principal", who),
         *("--operation", operation, f"--{kind.replace(' ', '-')}", name),

@@ -5,35 +5,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from connectors.base import JSON
-from connectors.tls import Tls
+from connectors.kafka.security import Security
 
-__all__ = ["KafkaSettings", "Sasl", "Security"]
-
-
-@dataclass(frozen=True, slots=True)
-class Sasl:
-    """Name and password for the brokers.
-
-    Attributes:
-        password: The password; never printed.
-    """
-
-    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
-    username: str
-    password: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Security:
-    """How we talk to the brokers."""
-
-    tls: Tls | None = None
-    sasl: Sasl | None = None
-
-    @property
-    def protocol(self) -> str:
-        """Kafka's own name for it."""
-        return ("SASL_" if self.sasl else "") + ("SSL" if self.tls else "PLAINTEXT")
+__all__ = ["KafkaSettings"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +17,7 @@ class KafkaSettings:
     Attributes:
         servers: Brokers to begin with, "host:port".
         group: The consumer group; its committed offsets are the model's place in the log.
+        shared: Whether other models are in the group too; transactional ids have the topic's name then.
         model: The model's name, in the headers of ledger events.
         reply_topics: Topics that a query's `reply-topic` header may name.
         ledger: Topic of public ledger events; None to drop them.
@@ -52,18 +27,22 @@ class KafkaSettings:
             that are not named). Of every state, unanswered queries before it may be missing. "latest" is where the log
             ends when the state is first opened; it is committed with the first commit, and stays.
         stop_at: The first offset that is not answered any more, on every partition or by partition; None for no end.
+        compressed: Whether the query topic may hold compressed batches, of which a small one can unpack to a large one.
         marks: Topic of our own marks beside the group's offsets (compacted, a partition for each of the query topic's);
             None for none. It is read and written only where there is a `secret`.
+        mark_partitions: How many partitions that topic is made with at least: other models keep theirs on it too.
         secret: Seals the marks and the offsets' metadata, so that nobody else's are taken for ours; None to do without.
         instance: A name for this process that outlives it, so that its restart needs no rebalance; None for none.
+        security: How we talk to the brokers; all settings that are made of these share it.
         session_seconds: Silence after which the group takes our partitions away.
         rebalance_seconds: Most time for handing over partitions in a rebalance.
         transaction_seconds: Most time for one commit; the broker aborts it then.
         request_seconds: Most time for one request.
         metadata_seconds: How soon a changed number of partitions is noticed.
+        shards: How many the state has, and so how many partitions the query topic may grow to.
         fetch_bytes: Bytes asked for at once.
-        batch_bytes: Largest batch that is written, but for one of a single record. It must not be above the
-            max.message.bytes of any topic of our own: see `topics.fitted`.
+        batch_bytes: Largest batch that is written; where a topic takes less (max.message.bytes), no larger than that.
+        compression: How batches are compressed; their sizes may then tell what answers say.
         content_type: Of queries whose headers declare none.
         unfit: Reply topics that nothing may be written to as they are, and why.
     """
@@ -73,23 +52,28 @@ class KafkaSettings:
     answers: str
     group: str
     model: str
+    shared: bool = False
     reply_topics: frozenset[str] = frozenset()
     ledger: str | None = None
     dead_letter: str | None = None
     dead_letter_bodies: bool = False
     first_offset: int | Literal["latest"] | Mapping[int, int] = 0
     stop_at: int | Mapping[int, int] | None = None
+    compressed: bool = False
     marks: str | None = None
+    mark_partitions: int = 1
     secret: bytes | None = field(default=None, repr=False)
     instance: str | None = None
-    security: Security = Security()
+    security: Security = field(default_factory=Security)
     session_seconds: float = 10.0
     rebalance_seconds: float = 60.0
     transaction_seconds: float = 30.0
     request_seconds: float = 15.0
     metadata_seconds: float = 30.0
+    shards: int = 1
     fetch_bytes: int = 4 << 20
     batch_bytes: int = 768 << 10
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
     content_type: str = JSON
     unfit: Mapping[str, str] = field(default_factory=dict)
 

@@ -9,12 +9,13 @@ from typing import Final
 from aiokafka import TopicPartition
 
 from connectors.base import Deliveries, Headers, Lag
-from connectors.kafka.client import batches_between, close_quietly, make_consumer, start
+from connectors.events import ANSWER_ID, CLOUD_EVENT, AnswerIds
+from connectors.kafka.client import start
+from connectors.kafka.consumers import PartitionConsumer, SharedConsumer
 from connectors.kafka.errors import translated
-from connectors.kafka.internals import BatchConsumer
 from connectors.kafka.progress import Progress
 from connectors.kafka.record_batches import Record
-from connectors.kafka.reply_headers import content_type, kept_headers
+from connectors.kafka.reply_headers import content_type, is_event, kept_headers
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import BusError, InputError, LogCutError, LogDivergedError, SourceError
 
@@ -33,13 +34,22 @@ class KafkaSource:
 
     Args:
         clock: Seconds since 1970, for the age of records.
+        consumer: What others read by too; None for one of its own.
 
     Attributes:
         progress: What was read and committed; the partition's sink needs it.
     """
 
-    def __init__(self, settings: KafkaSettings, partition: int, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        partition: int,
+        clock: Callable[[], float] = time.time,
+        *,
+        consumer: SharedConsumer | None = None,
+    ) -> None:
         self._settings = settings
+        self._shared = consumer or SharedConsumer(settings)
         self._clock = clock
         self._where = f"topic {settings.topic}, partition {partition}"
         self._part = TopicPartition(settings.topic, partition)
@@ -47,9 +57,10 @@ class KafkaSource:
         self._latest = first_offset == "latest"
         self._first_offset = 0 if first_offset == "latest" else first_offset
         self._stop_at = settings.stop_at_of(partition)
+        self._answer_ids = AnswerIds(settings.secret or b"", settings.topic, partition)
         self.progress = Progress()
         self._next = 0
-        self._consumer: BatchConsumer | None = None
+        self._consumer: PartitionConsumer | None = None
         self._read: list[Record] = []
 
     @property
@@ -70,12 +81,10 @@ class KafkaSource:
             LogDivergedError: The topic is not the one that was read before.
         """
         await self.close()
-        self._consumer = make_consumer(self._settings)
+        consumer = self._consumer = self._shared.partition(self._part)
         with translated(self._where):
-            await start(self._consumer, self._settings, self._where)
-            self._consumer.assign([self._part])
-            first = (await self._consumer.beginning_offsets([self._part]))[self._part]
-            last = (await self._consumer.end_offsets([self._part]))[self._part]
+            await start(consumer, self._settings, self._where)
+            first, last = await consumer.first_and_last()
         begin = self._beginning(last) if position is None else self._after(position)
         if position is None and begin > last and self.progress.begun is None:
             raise SourceError(
@@ -86,8 +95,9 @@ class KafkaSource:
         begin = self._in_range(begin, first, last)
         if self.progress.expected is not None:
             self._in_range(max(begin, self.progress.expected[0]), first, last)
-        await self._check_expected(self._consumer, first)
-        self._consumer.seek(self._part, begin)
+        await self._check_expected(consumer, first)
+        with translated(self._where):
+            consumer.seek(begin)
         self._next = self.progress.reached = begin
 
     def _beginning(self, last: int) -> int:
@@ -136,7 +146,7 @@ class KafkaSource:
             )
         return first
 
-    async def _check_expected(self, consumer: BatchConsumer, first: int) -> None:
+    async def _check_expected(self, consumer: PartitionConsumer, first: int) -> None:
         """Look at the record before the committed position: a topic that was made anew has another one there."""
         if self.progress.expected is None:
             return
@@ -145,7 +155,7 @@ class KafkaSource:
             return
         with translated(self._where):
             async with asyncio.timeout(_CHECK_SECONDS):
-                batches = await batches_between(consumer, self._part, position - 1, position)
+                batches = await consumer.between(position - 1, position)
         records = [record for batch in batches for record in batch.records if record.offset == position - 1]
         if not records or records[0].timestamp != timestamp:
             raise LogDivergedError(
@@ -173,8 +183,8 @@ class KafkaSource:
         if records:
             self._next = self.progress.reached = records[-1].offset + 1
             self.progress.read(records)
-            return _deliveries(records, self._settings.content_type)
-        reached = await consumer.position(self._part)
+            return _deliveries(records, self._answer_ids, self._settings.content_type)
+        reached = consumer.position
         if self._stop_at is not None:
             reached = min(reached, self._stop_at)  # what is behind it was read, and not handed over
         if self._consumer is consumer:  # once closed, nothing is known of what was read and not answered
@@ -183,25 +193,25 @@ class KafkaSource:
             raise BusError(f"{self._where}, offset {self._next}: not returned yet, though it was read before")
         return Deliveries()
 
-    async def _poll(self, consumer: BatchConsumer, limit: int, wait: float) -> None:
+    async def _poll(self, consumer: PartitionConsumer, limit: int, wait: float) -> None:
         """Read what is there: at most so many batches, each of them whole."""
         try:
             with translated(f"{self._where}, offset {self._next}"):
-                found = await consumer.getmany(self._part, timeout_ms=max(int(wait * 1000), 1), max_records=limit)
+                found = await consumer.read(wait, limit)
         except SourceError:
             await self._refuse_cut(consumer)
             raise
         end = self._stop_at
-        for batch in found.get(self._part, []):
+        for batch in found:
             records = batch.records
             if records[0].offset < self._next or (end is not None and records[-1].offset >= end):
                 records = [one for one in records if self._next <= one.offset and (end is None or one.offset < end)]
             self._read += records
 
-    async def _refuse_cut(self, consumer: BatchConsumer) -> None:
+    async def _refuse_cut(self, consumer: PartitionConsumer) -> None:
         """Refuse a log that ends before what was read of it; nothing where it begins behind that."""
         with translated(self._where):
-            last = (await consumer.end_offsets([self._part]))[self._part]
+            _, last = await consumer.first_and_last()
         if last < self._next:
             raise self._cut(last, self._next)
 
@@ -218,9 +228,7 @@ class KafkaSource:
         transaction. Of a record whose time its asker chose, nobody knows how old it is.
         """
         consumer = self._consumer
-        if consumer is None or not consumer.assignment():
-            return None
-        end = consumer.highwater(self._part)
+        end = None if consumer is None else consumer.highwater
         if end is None:
             return None
         end = end if self._stop_at is None else min(end, self._stop_at)
@@ -237,14 +245,18 @@ class KafkaSource:
         self._read.clear()
         self.progress.forget()
         if consumer is not None:
-            await close_quietly(consumer)
+            await consumer.stop()
 
 
-def _deliveries(records: Sequence[Record], default: str) -> Deliveries:
+def _deliveries(records: Sequence[Record], answer_ids: AnswerIds, default: str) -> Deliveries:
     sent = list(map(_headers, records))
     kinds: list[str] = [default] * len(sent)
     kept: list[Headers] = [()] * len(sent)
     if any(sent):
-        kinds, kept = [content_type(headers, default) for headers in sent], list(map(kept_headers, sent))
+        kinds = [content_type(headers, default) for headers in sent]
+        for number, (record, kind) in enumerate(zip(records, kinds, strict=True)):
+            one = kept_headers(record.headers, structured=kind == CLOUD_EVENT)
+            event = kind == CLOUD_EVENT or is_event(one)
+            kept[number] = (*one, (ANSWER_ID, answer_ids.of(record.offset))) if event else one
     positions = [record.offset + 1 for record in records]
     return Deliveries(positions, list(map(_value, records)), kinds, kept, list(map(_key, records)))

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from connectors.base import ARROW_STREAM, JSON, RETAINED, Delivery
+from connectors.events import ANSWER_ID, CLOUD_EVENT, AnswerIds
 from connectors.journal.segment import Found
 from connectors.mqtt.settings import MqttSettings
 
@@ -42,6 +43,7 @@ _WIDEST: Final = 8
 
 RESPONSE_TOPIC: Final = "response-topic"
 EXPIRY: Final = "expiry"
+_EVENT: Final = frozenset({"specversion", "id"})
 USER: Final = "user"
 """Name of the header that holds all user properties, so that none of them can pass for another header."""
 
@@ -189,6 +191,8 @@ def stored(message: Incoming, settings: MqttSettings) -> Query:
     """Return what the journal keeps of a message: all that its answer depends on."""
     kind = content_type(message)
     limit = settings.batch_bytes if kind == ARROW_STREAM else settings.body_bytes
+    if kind == CLOUD_EVENT:  # which may hold either
+        limit = max(settings.batch_bytes, settings.body_bytes)
     return Query(
         message.body[: limit + 1],
         kind,
@@ -201,7 +205,7 @@ def stored(message: Incoming, settings: MqttSettings) -> Query:
     )
 
 
-def delivery(found: Found) -> Delivery | None:
+def delivery(found: Found, answer_ids: AnswerIds) -> Delivery | None:
     """Return a journal record as a delivery; None if it is none. An empty body is a round with no query."""
     message = unpack(found.body)
     if not isinstance(message, Query):
@@ -211,5 +215,14 @@ def delivery(found: Found) -> Delivery | None:
         headers.append((RESPONSE_TOPIC, message.response_topic.encode()))
     if message.expiry is not None:
         headers.append((EXPIRY, b"%d" % message.expiry))
+    if _is_event(message):
+        headers.append((ANSWER_ID, answer_ids.of(found.position)))
     body = message.body or (None if message.content_type == JSON else b"")
     return Delivery(found.position, body, message.content_type, tuple(headers), message.correlation)
+
+
+def _is_event(message: Query) -> bool:
+    """Return whether a query is a CloudEvent: an envelope, or user properties are the attributes (binary mode)."""
+    if message.content_type == CLOUD_EVENT:
+        return True
+    return message.user != NO_PAIRS and {name for name, _ in unpack_pairs(message.user)} >= _EVENT

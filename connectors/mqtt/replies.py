@@ -7,8 +7,18 @@ from typing import Any, Final
 import msgspec
 
 from connectors.base import JSON, Commit, Rejected, Reply
+from connectors.events import ANSWER_ID, CAUSE, TYPE, VERSION, is_replaced, source_of
 from connectors.mqtt.client import matches
-from connectors.mqtt.messages import EXPIRY, NO_PAIRS, RESPONSE_TOPIC, USER, Outgoing, pack_pairs, unpack_pairs
+from connectors.mqtt.messages import (
+    EXPIRY,
+    NO_PAIRS,
+    RESPONSE_TOPIC,
+    USER,
+    Outgoing,
+    Pairs,
+    pack_pairs,
+    unpack_pairs,
+)
 from connectors.mqtt.settings import MqttSettings
 
 __all__ = ["dead_letter", "outgoing", "reply_topic", "status", "undelivered"]
@@ -63,11 +73,20 @@ def _answer(reply: Reply, settings: MqttSettings) -> Outgoing:
     headers = dict(reply.headers)
     user = msgspec.Raw(headers.get(USER, NO_PAIRS))
     expiry = int(headers[EXPIRY]) if EXPIRY in headers else None
+    if ANSWER_ID in headers:
+        user = _event(headers[ANSWER_ID].decode(), unpack_pairs(user), settings.model)
     topic = reply_topic(headers.get(RESPONSE_TOPIC, b"").decode(), settings)
     ours = topic == settings.answers
     if ours and _MARK.encode() in bytes(user):  # others read it too
         user = pack_pairs([pair for pair in unpack_pairs(user) if not any(_MARK in text for text in pair)])
     return Outgoing(topic, reply.body, reply.content_type, reply.key, user, expiry, ours)
+
+
+def _event(own: str, asked: Pairs, model: str) -> msgspec.Raw:
+    """Return the properties of the answer to a CloudEvent: its own attributes, and what else comes back."""
+    made = [("specversion", VERSION), ("id", own), ("source", source_of(model)), ("type", TYPE)]
+    causes = [(CAUSE, value) for name, value in asked if name == "id"][:1]
+    return pack_pairs([*made, *causes, *(pair for pair in asked if not is_replaced(pair[0]))])
 
 
 def dead_letter(rejected: Rejected, topic: str, *, bodies: bool) -> bytes:

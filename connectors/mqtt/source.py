@@ -1,8 +1,10 @@
 """One model's query topic as a `Source`: what the journal holds. A position is a record's number in it."""
 
 import asyncio
+from functools import partial
 
 from connectors.base import Lag
+from connectors.events import AnswerIds
 from connectors.journal.journal import Journal
 from connectors.journal.source import JournalSource
 from connectors.mqtt.link import Link
@@ -21,10 +23,11 @@ class MqttSource(JournalSource):
     Args:
         journal: Of the queries, not yet open.
         link: Not yet begun; begins when the source is open.
+        answer_ids: Of the answers to events.
     """
 
-    def __init__(self, journal: Journal, link: Link) -> None:
-        super().__init__(journal, delivery, live=True, check=link.check)
+    def __init__(self, journal: Journal, link: Link, answer_ids: AnswerIds) -> None:
+        super().__init__(journal, partial(delivery, answer_ids=answer_ids), live=True, check=link.check)
         self._link = link
         self._pressed_from = 0
 

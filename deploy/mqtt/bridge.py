@@ -27,7 +27,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from connectors.kafka.client import close_quietly, make_sender, start
 from connectors.kafka.errors import translated
-from connectors.kafka.settings import KafkaSettings, Security
+from connectors.kafka.security import Security
+from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.topics import describe
 from connectors.mqtt.client import Connection
 from connectors.mqtt.messages import Incoming

@@ -96,6 +96,7 @@ class Client:
     Args:
         config: The daemon's configuration file, or what it would hold, as tables of settings by name. State and key are
             not used. `Client.kafka` and `Client.mqtt` make the latter.
+        model: Which of the file's `[[models]]`; None where it has none.
         reply_topic: Where answers are to go, one of those that the daemon allows (`sink.reply_topics`).
         partition: Of the Kafka topic; None for any.
 
@@ -106,9 +107,14 @@ class Client:
     """
 
     def __init__(
-        self, config: Path | str | Mapping[str, Any], *, reply_topic: str | None = None, partition: int | None = None
+        self,
+        config: Path | str | Mapping[str, Any],
+        *,
+        model: str | None = None,
+        reply_topic: str | None = None,
+        partition: int | None = None,
     ) -> None:
-        found = config_of(config) if isinstance(config, Mapping) else load_config(Path(config))
+        found = config_of(config) if isinstance(config, Mapping) else load_config(Path(config), model)
         self._begin(asker_of(found, reply_topic, partition))
 
     def _begin(self, asker: Asker) -> None:

@@ -2,23 +2,26 @@
 
 import asyncio
 import sys
-from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
 
-from oracle.cli.options import ConfigFile
+from oracle.cli.options import ConfigFile, ModelName
 from oracle.errors import InputError, UnansweredError
+
+if TYPE_CHECKING:
+    from oracle.api.client import Client
 
 __all__ = ["run"]
 
 _REJECTED: Final = 2
 
 
-def run(
+def run(  # noqa: PLR0913, PLR0917 -- the command's options
     config_file: ConfigFile,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="The query, one JSON object; - for standard input.")],
+    model: ModelName = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the answer.")] = 30.0,
     partition: Annotated[int | None, typer.Option(min=0, help="Partition of the Kafka topic; any by default.")] = None,
     reply_topic: Annotated[
@@ -32,7 +35,7 @@ def run(
     key. Exits 2 if the query is rejected or its budget is spent, and 5 if no answer comes in time (the query may be
     answered all the same).
     """
-    from oracle.api.client import encode_query
+    from oracle.api.client import Client, encode_query
     from oracle.telemetry.client_logs import hear_client
 
     hear_client()
@@ -41,16 +44,16 @@ def run(
         body = encode_query(text.encode())
     except (InputError, UnicodeError) as exc:
         raise InputError("QUERY", "...", "must be one JSON object") from exc
-    answer = asyncio.run(_asked(config_file, body, timeout, partition, reply_topic))
+    answer = asyncio.run(
+        _asked(Client(config_file, model=model, reply_topic=reply_topic, partition=partition), body, timeout)
+    )
     typer.echo(answer)
     if isinstance(msgspec.json.decode(answer).get("error"), str):  # a number is what the plan promises
         raise typer.Exit(_REJECTED)
 
 
-async def _asked(config: Path, body: bytes, seconds: float, partition: int | None, reply_topic: str | None) -> bytes:
-    from oracle.api.client import Client
-
-    async with Client(config, reply_topic=reply_topic, partition=partition) as client:
+async def _asked(asker: "Client", body: bytes, seconds: float) -> bytes:
+    async with asker as client:
         try:
             return await (await client.send(body)).reply(seconds)
         except UnansweredError as exc:

@@ -19,6 +19,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     ledger: options.Ledger = None,
     key: options.KeyFile = None,
     rows_per_message: Annotated[int, typer.Option(help="Rows of a Parquet or Arrow log that are one message.")] = ROWS,
+    model: options.ModelName = None,
     partition: options.Partition = 0,
     offsets: options.Offsets = None,
     skip: options.Skip = None,
@@ -30,5 +31,5 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     LOG is answered from its beginning. The state stays, and what was spent is
     recorded beside it. Even the log that was served is another log here.
     """
-    recorded = Recorded(log, origin, key, partition, rows_per_message)
+    recorded = Recorded(log, origin, key, partition, rows_per_message, model)
     fork_log(recorded, out, (ledger, data_ledger), offsets, skip, accept_cost=accept_cost, as_json=as_json)

@@ -1,13 +1,12 @@
 """A model on Kafka as commands look at it: its configuration, and where a partition stands."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 from connectors.base import Committed
 from connectors.kafka.committed_offset import committed_offset
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.source import KafkaSource
-from oracle.config.daemon import load_config
+from oracle.config.daemon import Config
 from oracle.errors import InputError
 from oracle.hosting.kafka import KafkaModel, open_model
 from oracle.telemetry.client_logs import hear_client
@@ -15,14 +14,13 @@ from oracle.telemetry.client_logs import hear_client
 __all__ = ["last_commit", "open_kafka"]
 
 
-def open_kafka(config_file: Path, what: str, partition: int | None = None) -> KafkaModel:
-    """Read a configuration whose source must be Kafka, as only it has `what`, and its state; silence the client.
+def open_kafka(config: Config, what: str, partition: int | None = None) -> KafkaModel:
+    """Read the state of a configuration whose source must be Kafka, as only it has `what`; silence the client.
 
     Raises:
         RefusedError: The source is another, or the state has fewer shards.
         StateError: The state folder cannot be used.
     """
-    config = load_config(config_file)
     if config.source.kind != "kafka":
         raise InputError("source.kind", config.source.kind, f'must be "kafka": only Kafka has {what}')
     hear_client()

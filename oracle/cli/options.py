@@ -19,6 +19,7 @@ __all__ = [
     "Ledger",
     "Log",
     "ModelFile",
+    "ModelName",
     "Offsets",
     "Origin",
     "Out",
@@ -29,6 +30,9 @@ __all__ = [
 
 ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="The configuration.")]
 KafkaConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="A configuration with a Kafka source.")]
+ModelName = Annotated[
+    str | None, typer.Option("--model", metavar="NAME", help="Which of the configuration's models, where it has many.")
+]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL.toml", help="The model file.")]
 StateFolder = Annotated[Path, typer.Argument(metavar="DIR", help="The state folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, with every figure.")]

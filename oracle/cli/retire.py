@@ -8,8 +8,9 @@ import msgspec
 import typer
 
 from oracle import durable
+from oracle.cli.options import ModelName
 from oracle.cli.version import version
-from oracle.errors import RefusedError, StateError, StorageError
+from oracle.errors import InputError, RefusedError, StateError, StorageError
 from oracle.state.files import write_exclusive
 from oracle.state.folder import check_mode, newest_bytes, read_plan
 from oracle.state.format import decode
@@ -31,6 +32,7 @@ def run(
             metavar="STATE", help="The configuration that it was served by (CONFIG.toml), or the state folder."
         ),
     ],
+    model: ModelName = None,
     key: Annotated[Path | None, typer.Option("--key", help="The key file; by default the configuration's.")] = None,
     receipt_key: Annotated[
         Path | None, typer.Option("--receipt-key", help="As for `audit sign`; by default beside the key file.")
@@ -42,7 +44,7 @@ def run(
     committed too: the ledger gets its last event, and no copy of
     the state answers any more. What the model has spent stays spent.
     """
-    config = _config(state)
+    config = _config(state, model)
     folder = state if config is None else config.state.folder
     key_path = (key or (folder / "key" if config is None else config.state.key_path)).absolute()
     check_mode(folder)
@@ -62,12 +64,14 @@ def run(
     _say(folder, retired, receipts, config)
 
 
-def _config(state: Path) -> "Config | None":
+def _config(state: Path, model: str | None) -> "Config | None":
     if state.suffix != ".toml" or state.is_dir():
+        if model is not None:
+            raise InputError("--model", model, "must be left out: STATE is a state folder")
         return None
     from oracle.config.daemon import load_config
 
-    return load_config(state)
+    return load_config(state, model)
 
 
 def _end(folder: Path, key_path: Path, receipt_key: Path, config: "Config | None") -> Retired:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oracle.cli.options import ConfigFile
+from oracle.cli.options import ConfigFile, ModelName
 from oracle.cli.states import present
 from oracle.config.daemon import Config, load_config
 from oracle.errors import InputError, RefusedError
@@ -27,6 +27,7 @@ __all__ = ["run"]
 def run(
     config_file: ConfigFile,
     position: Annotated[int, typer.Option("--position", help="Position of the message, as `serve` named it.")],
+    model: ModelName = None,
     partition: Annotated[int, typer.Option(help="Partition, as `serve` named it; 0 but on Kafka.")] = 0,
     yes: Annotated[bool, typer.Option("--yes", help="Do it; without this, only say what would happen.")] = False,
 ) -> None:
@@ -38,7 +39,7 @@ def run(
     """
     from oracle.runtime.skip import check_message, skip_message
 
-    with _parts(load_config(config_file), partition) as (snapshot, committed, ends):
+    with _parts(load_config(config_file, model), partition) as (snapshot, committed, ends):
         asyncio.run(check_message(snapshot, ends()[0], committed, position))
         if not yes:
             raise RefusedError(

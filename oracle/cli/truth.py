@@ -6,7 +6,7 @@ import signal
 from functools import partial
 from typing import TYPE_CHECKING
 
-from oracle.cli.options import ConfigFile
+from oracle.cli.options import ConfigFile, ModelName
 from oracle.cli.serve.process import run_logged
 from oracle.config.daemon import load_config
 from oracle.errors import PerpetuaError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 
-def run(config_file: ConfigFile) -> None:
+def run(config_file: ConfigFile, model: ModelName = None) -> None:
     """Count, with noise, how many answers the labels that came later agree with: drift seen, privately.
 
     It reads the answers, and the topic or file of the configuration's truth
@@ -31,10 +31,10 @@ def run(config_file: ConfigFile) -> None:
     from oracle.hosting.truths import open_truths
     from oracle.state.truths import held_truths
 
-    config = load_config(config_file)
-    model = open_truths(config)
-    with held_truths(model.table.folder) as folder:
-        run_logged(config, model.plan, partial(_run, model, folder))
+    config = load_config(config_file, model)
+    opened = open_truths(config)
+    with held_truths(opened.table.folder) as folder:
+        run_logged(config, opened.name, partial(_run, opened, folder))
 
 
 async def _run(model: "TruthModel", folder: "Path", log: "PublicLog") -> None:
@@ -42,7 +42,7 @@ async def _run(model: "TruthModel", folder: "Path", log: "PublicLog") -> None:
     from oracle.telemetry.truths import TruthTelemetry
     from oracle.web.truths import truths_beside
 
-    telemetry = TruthTelemetry(model.plan.name, model.plan.alpha, model.truth.epsilon)
+    telemetry = TruthTelemetry(model.name, model.plan.alpha, model.truth.epsilon)
     stopping, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.options import Answers, AsJson, CommitRecord, KeyFile, Log, Origin, Partition
+from oracle.cli.options import Answers, AsJson, CommitRecord, KeyFile, Log, ModelName, Origin, Partition
 from oracle.cli.replay.runs import Recorded, verify_log
 
 __all__ = ["run"]
@@ -24,6 +24,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
             show_default=False,
         ),
     ] = None,
+    model: ModelName = None,
     partition: Partition = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -33,4 +34,4 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     last answer already, so that there is nothing to compare, with 3 if LOG is
     not the log that was answered.
     """
-    verify_log(Recorded(log, origin, key, partition, rows_per_message), answers, commit, as_json=as_json)
+    verify_log(Recorded(log, origin, key, partition, rows_per_message, model), answers, commit, as_json=as_json)

@@ -5,10 +5,11 @@ from itertools import accumulate
 
 from connectors.base import ARROW_STREAM, JSON, Deliveries
 from oracle.codec.arrow.frames import read_frames
+from oracle.codec.events import data_of, open_events
 from oracle.codec.questions import reader_of
 from oracle.planning.plan import Plan
 from oracle.planning.questions import QuestionPlan
-from oracle.planning.serving import BATCH_BYTES, least_bytes, row_bytes
+from oracle.planning.serving import BATCH_BYTES, row_bytes
 
 __all__ = ["Cuts"]
 
@@ -23,20 +24,19 @@ class Cuts:
 
     def __init__(self, plan: Plan) -> None:
         self._row = row_bytes(plan)
+        self._limits = plan.limits
         self._questions = reader_of(plan) if isinstance(plan, QuestionPlan) else None
-        self._densest = -(-self._row // least_bytes(plan)) if plan.features else 0  # for a byte of an Arrow message
 
     def leading(self, deliveries: Deliveries) -> int:
         """Return how many of the leading deliveries are one batch: at least one, if there is any."""
         fits = max(BATCH_BYTES // self._row, 1)
         if self._questions is None and deliveries.content_types.count(JSON) == len(deliveries):
             return min(len(deliveries), fits)
-        bodies = [body or b"" for body in deliveries.bodies]
+        given = data_of(deliveries, open_events(deliveries, self._limits))
+        bodies = [body or b"" for body in given.bodies]
         if self._questions is not None:
             return _leading(map(self._questions.rows, bodies), fits, len(bodies))
-        if len(bodies) * self._row + sum(map(len, bodies)) * self._densest <= BATCH_BYTES:
-            return len(bodies)  # whatever they hold
-        return _leading(map(_announced, bodies, deliveries.content_types), fits, len(bodies))
+        return _leading(map(_announced, bodies, given.content_types), fits, len(bodies))
 
 
 def _leading(rows: Iterable[int], fits: int, whole: int) -> int:

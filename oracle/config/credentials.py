@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from connectors.secret_files import open_secret
+from connectors.secret_files import read_again, read_secret
 from connectors.tls import Tls
 from oracle.config.tls import TlsConfig
-from oracle.errors import InputError, StorageError
 
 __all__ = ["secret_of", "tls_of"]
 
@@ -17,15 +16,7 @@ def secret_of(field: str, path: Path | None) -> str | None:
         StorageError: It cannot be read.
         InputError: It is not UTF-8, or others can read it.
     """
-    if path is None:
-        return None
-    try:
-        with open_secret(field, path) as file:
-            return file.read().decode().rstrip("\r\n")
-    except OSError as exc:
-        raise StorageError(f"{field} = '{path}': cannot be read: {exc.strerror}") from exc
-    except UnicodeDecodeError as exc:
-        raise InputError(field, str(path), "must be UTF-8") from exc
+    return None if path is None else read_secret(field, path)
 
 
 def tls_of(table: TlsConfig | None, name: str) -> Tls | None:
@@ -38,4 +29,11 @@ def tls_of(table: TlsConfig | None, name: str) -> Tls | None:
     if table is None:
         return None
     password = secret_of(f"{name}.key_password_file", table.key_password_file)
-    return Tls(table.ca_file, table.certificate_file, table.key_file, password, table.check_hostname)
+    return Tls(
+        table.ca_file,
+        table.certificate_file,
+        table.key_file,
+        password,
+        table.check_hostname,
+        read_again(table.key_password_file),
+    )

@@ -6,15 +6,24 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from oracle.config.addresses import Topic
 from oracle.config.base import ConfigTable, LocalPath
+from oracle.config.clashes import refuse_clashes
 from oracle.config.documents import read_toml
 from oracle.config.http import HttpConfig, HttpSinkConfig, HttpSourceConfig
-from oracle.config.kafka import KafkaConfig, KafkaSinkConfig, KafkaSourceConfig, SaslConfig, check_kafka_topics
+from oracle.config.kafka import (
+    KafkaConfig,
+    KafkaSinkConfig,
+    KafkaSourceConfig,
+    SaslConfig,
+    check_format,
+    check_kafka_topics,
+)
+from oracle.config.models import chosen, model_documents, placed
 from oracle.config.mqtt import MqttConfig, MqttSinkConfig, MqttSourceConfig, check_mqtt_topics
 from oracle.config.names import refuse_unknown_variables, refuse_zeros
 from oracle.config.truth import TruthConfig, check_truth_place
@@ -43,16 +52,9 @@ __all__ = [
     "TruthConfig",
     "config_of",
     "load_config",
+    "load_configs",
     "tables_of",
 ]
-
-_SECRETS: Final = (
-    ("kafka", "sasl", "password"),
-    ("kafka", "registry", "password"),
-    ("kafka", "registry", "token"),
-    ("mqtt", "login", "password"),
-)
-"""Settings that no file may hold, with their tables."""
 
 
 class StateConfig(ConfigTable):
@@ -169,6 +171,17 @@ class Config(BaseSettings):
     service: ServiceConfig = ServiceConfig()
     web: WebConfig | None = None
     truth: TruthConfig | None = None
+    _entry: str | None = PrivateAttr(None)
+
+    @property
+    def entry(self) -> str | None:
+        """The model's name in `[[models]]`; None where it has the file to itself."""
+        return self._entry
+
+    def as_entry(self, name: str) -> Self:
+        """Take it for the configuration of the model of that name in `[[models]]`, and return it."""
+        self._entry = name
+        return self
 
     @model_validator(mode="after")
     def _fitting(self) -> Self:
@@ -190,10 +203,7 @@ class Config(BaseSettings):
                 raise PydanticCustomError(bus, f"must be set, with its {needed}, exactly if source.kind is {bus}")
         if isinstance(self.source, KafkaSourceConfig) and isinstance(self.sink, KafkaSinkConfig):
             check_kafka_topics(self.source, self.sink)
-            if (self.source.format == "json") != (self.kafka is None or self.kafka.registry is None):
-                raise PydanticCustomError("registry", 'must be set exactly if source.format is "avro" or "protobuf"')
-            if self.truth is not None and self.source.format != "json":
-                raise PydanticCustomError("truth", 'must not be set: it joins answers in JSON, source.format = "json"')
+            check_format(self.source, self.kafka, truth=self.truth is not None)
         if isinstance(self.source, MqttSourceConfig) and isinstance(self.sink, MqttSinkConfig):
             check_mqtt_topics(self.source, self.sink)
         if self.truth is not None:
@@ -213,23 +223,66 @@ class Config(BaseSettings):
         return env_settings, init_settings
 
 
-def load_config(path: Path) -> Config:
-    """Read a configuration.
+_SECRETS: Final = (
+    ("kafka", "sasl", "password"),
+    ("kafka", "sasl", "client_secret"),
+    ("kafka", "registry", "password"),
+    ("kafka", "registry", "token"),
+    ("mqtt", "login", "password"),
+)
+"""What no file may hold that is not private."""
+
+
+def load_config(path: Path, model: str | None = None) -> Config:
+    """Read the configuration of one model.
+
+    Args:
+        path: The file.
+        model: Which of its `[[models]]`; None where it has none.
 
     Raises:
         SourceError: The file cannot be read.
-        InputError: It is not TOML, or a field is missing, unknown (the nearest name is given) or outside its bound.
+        InputError: As of `load_configs`; or the model is none of the file's, or is not named where it must be.
+    """
+    configs = load_configs(path)
+    if model is None and None in configs:
+        return configs[None]
+    named = {name: config for name, config in configs.items() if name is not None}
+    if not named:
+        raise InputError("--model", model, f"must be left out: {path} has no [[models]]")
+    return named[chosen(named, model)]
+
+
+def load_configs(path: Path) -> dict[str | None, Config]:
+    """Read the configurations of all models of a file, by name; without `[[models]]` there is one, under None.
+
+    Raises:
+        SourceError: The file cannot be read.
+        InputError: It is not TOML, or a field is missing, unknown (the nearest name is given) or outside its bound; or
+            two models are in each other's way.
     """
     document: dict[str, Any] = read_toml(path)
     if "model" in document and "source" not in document:
         bound = "this is a model file; name the configuration file, which has [state], [source] and [sink]"
         raise InputError("CONFIG.toml", str(path), bound)
-    for bus, table, secret in _SECRETS:
-        if secret in _inner(document, bus, table):
-            variable = f"PERPETUA_{bus}__{table}__{secret}".upper()
-            bound = f"secrets come from files or the environment: set {secret}_file, or {variable}"
-            raise InputError(f"{bus}.{table}.{secret}", "...", bound)
-    return config_of(document)
+    for bus, table, name in _SECRETS:
+        if name in _inner(document, bus, table):
+            variable = f"PERPETUA_{bus}__{table}__{name}".upper()
+            bound = f"secrets come from files or the environment: set {name}_file, or {variable}"
+            raise InputError(f"{bus}.{table}.{name}", "...", bound)
+    if "models" not in document:
+        return {None: config_of(document)}
+    configs = {name: _config_of(whole, name, document) for name, whole in model_documents(document).items()}
+    refuse_clashes(configs)
+    return {name: configs[name] for name in configs}
+
+
+def _config_of(whole: Mapping[str, Any], name: str, document: Mapping[str, Any]) -> Config:
+    """Return one model's, of its whole document; `document` is the file's."""
+    try:
+        return config_of(whole).as_entry(name)
+    except InputError as exc:
+        raise placed(exc, name, document) from exc
 
 
 def config_of(document: Mapping[str, Any]) -> Config:
@@ -286,13 +339,16 @@ _WHOLE: Final = {
     "mqtt": "mqtt",
     "http": "http",
     "registry": "kafka.registry",
+    "standby": "source.standby",
     "topics": "source.topic and [sink]",
     "truth": "truth",
     "unguarded": "web.token_file",
 }
 """What an error of several tables together is about."""
 
-_SHOWN: Final = frozenset({"mechanism", "request_seconds", "check_hostname", "keepalive_seconds", "session_seconds"})
+_SHOWN: Final = frozenset(
+    {"mechanism", "compression", "request_seconds", "check_hostname", "keepalive_seconds", "session_seconds"}
+)
 """Settings of a broker whose values are shown in errors; in the others somebody may have written a password."""
 
 

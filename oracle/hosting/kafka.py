@@ -2,22 +2,29 @@
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
-from connectors.kafka.committed_offset import partition_name
+from connectors.base import Committed
+from connectors.kafka.committed_offset import committed_offset, partition_name
+from connectors.kafka.consumers import SharedConsumer
+from connectors.kafka.errors import TooLargeError
 from connectors.kafka.marks import marks_kept
 from connectors.kafka.membership import KafkaMembership
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.source import KafkaSource
-from connectors.kafka.topics import DEFAULT_MESSAGE_BYTES, check, describe
+from connectors.kafka.topics import TopicFacts, check, describe, notes
+from connectors.kafka.writer import Writer
 from connectors.retry import Backoff, retry
 from oracle.accounting.ledger import LedgerEvent
 from oracle.codec.guarded import Codec
 from oracle.codec.kinds import codec_of
-from oracle.config.daemon import Config
-from oracle.errors import BusError, InputError, MisplacedError, StateError
+from oracle.config.daemon import Config, KafkaSourceConfig
+from oracle.errors import BusError, InputError, MisplacedError, RefusedError, StateError
 from oracle.hosting.daemons import daemon_settings
 from oracle.hosting.kafka_settings import kafka_settings, largest_reply
 from oracle.hosting.registered import RegisteredSource, SchemaRegistry, open_registry
@@ -25,16 +32,20 @@ from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
 from oracle.runtime.daemon import Daemon
 from oracle.runtime.fleet import Fleet, Membership
-from oracle.state.folder import read_plan
+from oracle.runtime.pausing import PauseWatch
+from oracle.runtime.shard import Shard
+from oracle.runtime.standby import Follower, Standby
+from oracle.state.folder import load_newest, peek_folder, read_plan
 from oracle.state.keys import mark_key, read_key_file
-from oracle.state.shards import refuse_copies, shard_count, shard_folder
+from oracle.state.paused import is_paused
+from oracle.state.shards import refuse_copies, shard_count, shard_folder, shard_folders
 from oracle.state.waiting import DeferredStore
 from oracle.telemetry.ledger_event import shard_event
 from oracle.telemetry.records import ShardTelemetry
 from oracle.telemetry.registry import Registry
 from oracle.telemetry.reporter import Reporter
 
-__all__ = ["KafkaModel", "check_topics", "make_fleet", "misplaced", "open_model"]
+__all__ = ["KafkaGroup", "KafkaModel", "check_topics", "misplaced", "open_model", "topic_notes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +76,16 @@ class KafkaModel:
         folder = shard_folder(self.config.state.folder, partition)
         return self.schemas.shard(source, folder, self.answers, keeps=keeps)
 
+    @property
+    def name(self) -> str:
+        """What the model is called: in `[[models]]`, or else as its plan."""
+        return self.config.entry or self.plan.name
+
+    @property
+    def folders(self) -> list[Path]:
+        """The snapshot folder of each shard."""
+        return shard_folders(self.config.state.folder)
+
 
 def open_model(config: Config) -> KafkaModel:
     """Read the state's plan and key.
@@ -80,7 +101,7 @@ def open_model(config: Config) -> KafkaModel:
         raise StateError(f"{folder}: it holds no plan; make a state with `perpetua init`")
     plan = decode_plan(data)
     master_key = read_key_file(config.state.key_path)
-    settings = replace(kafka_settings(config, plan.name), secret=mark_key(master_key, plan.digest))
+    settings = replace(kafka_settings(config, plan.name), secret=mark_key(master_key, plan.digest), shards=shards)
     for name in ("first_offset", "stop_at"):
         table = getattr(settings, name)
         for partition in table if isinstance(table, dict) else ():
@@ -101,52 +122,152 @@ async def check_topics(model: KafkaModel, *, tolerant: bool = False) -> KafkaMod
     """
     facts = await describe(model.settings, tolerant=tolerant)
     queries = facts.get(model.settings.topic)
-    settings = check(
-        model.settings,
-        facts,
-        model.shards,
-        largest_reply(model.plan, queries.message_bytes if queries else DEFAULT_MESSAGE_BYTES),
-        tolerant=tolerant,
-    )
+    if queries is not None:
+        _refuse_fewer(model, queries.partitions)
+    settings = check(model.settings, facts, model.shards, tolerant=tolerant)
     return replace(model, settings=settings)
 
 
-def make_fleet(model: KafkaModel, registry: Registry, version: str) -> tuple[Fleet, Membership]:
-    """Return the fleet, and the membership that it is run with, which checks the topics before it joins."""
-    config = model.config
-
-    def open_shard(partition: int) -> "_ServedShard":
-        return _ServedShard(membership.model, partition, registry.shard(partition), version)
-
-    fleet = Fleet(
-        open_shard,
-        registry,
-        drain_seconds=config.service.drain_seconds,
-        retry_seconds=model.settings.session_seconds,
-        clock=time.monotonic,
-    )
-    membership = _CheckedMembership(model, fleet, registry)
-    return fleet, membership
+def _refuse_fewer(model: KafkaModel, partitions: int) -> None:
+    """Refuse a topic that has no partition for a shard that has answered: it is another one than that was answered."""
+    for shard in range(partitions, model.shards):
+        header = peek_folder(shard_folder(model.config.state.folder, shard))
+        if header is not None and (header.position or header.round):
+            raise RefusedError(
+                f"topic {model.settings.topic}: has no partition {shard}, and shard {shard} of the state has answered "
+                "queries from it; serve the topic that it has answered, or one with as many partitions"
+            )
 
 
-class _CheckedMembership:
-    """Checks the topics as soon as the brokers answer, and only then joins: a daemon may be started before they are.
+async def topic_notes(model: KafkaModel) -> list[str]:
+    """Return what topics cost some askers, though they are served as they are.
+
+    Raises:
+        BusError: The brokers do not answer.
+    """
+    facts = await describe(model.settings, tolerant=True)
+    queries = facts.get(model.settings.topic, TopicFacts(model.shards))
+    return notes(model.settings, facts, largest_reply(model.plan, queries.message_bytes))
+
+
+class _Shared(NamedTuple):
+    """What all shards of a process on Kafka share: who reads, and who commits."""
+
+    consumer: SharedConsumer
+    writer: Writer
+
+
+class KafkaGroup:
+    """What all models of a process on Kafka share: a place in the group, and the clients of their shards.
+
+    Args:
+        settings: Of any of them.
+        topics: The query topics of all of them.
+        strangers: Told who else is in the group.
+    """
+
+    def __init__(self, settings: KafkaSettings, topics: Iterable[str], strangers: Callable[[str | None], None]) -> None:
+        self.membership = KafkaMembership(settings, topics, strangers)
+        self._shared = _Shared(SharedConsumer(settings), Writer(settings))
+
+    async def close(self) -> None:
+        """Let go of what is shared, behind the last shard."""
+        await self._shared.writer.close()
+
+    def open_fleet(
+        self, model: KafkaModel, registry: Registry, version: str, served: Callable[[], None]
+    ) -> tuple[Fleet, Membership]:
+        """Return a model's fleet, and what it is run with, which checks the topics before it takes partitions.
+
+        `served` is called in between.
+        """
+        config = model.config
+
+        def open_shard(partition: int) -> "_ServedShard":
+            warm = None if place.standby is None else partial(place.standby.take, partition)
+            reporter = registry.shard(partition)
+            return _ServedShard(place.model, partition, reporter, self._shared, version, place.paused, warm)
+
+        fleet = Fleet(
+            open_shard,
+            registry,
+            drain_seconds=config.service.drain_seconds,
+            retry_seconds=model.settings.session_seconds,
+            clock=time.monotonic,
+        )
+        place = _Place(model, fleet, self.membership, registry.partitions, served)
+        if isinstance(config.source, KafkaSourceConfig) and config.source.standby:
+            place.standby = Standby(place.follower, place.others, registry.followed)
+        return fleet, place
+
+
+class _Place:
+    """A model's place in the group: it checks the topics as soon as the brokers answer, and only then takes partitions.
 
     Attributes:
         model: From the check on with settings that fit the topics.
+        paused: Whether its shards are to answer nothing just now; they stay ours.
+        standby: Follows what other processes serve, if that is wanted.
     """
 
-    def __init__(self, model: KafkaModel, fleet: Fleet, registry: Registry) -> None:
+    def __init__(
+        self,
+        model: KafkaModel,
+        fleet: Fleet,
+        membership: KafkaMembership,
+        counted: Callable[[int], None],
+        served: Callable[[], None],
+    ) -> None:
         self.model = model
+        self._served = served
+        self.paused = PauseWatch(partial(is_paused, model.config.state.folder))
+        self.standby: Standby | None = None
+        self._partitions = 0
         self._fleet = fleet
-        self._registry = registry
+        self._membership = membership
+        self._counted = counted
 
     async def run(self, on_trouble: Callable[[BusError], None]) -> None:
         """See `Membership.run`."""
-        self.model = await retry(self._checked, BusError, backoff=Backoff(0.5), on_failure=on_trouble)
-        settings, shards = self.model.settings, self.model.shards
-        fleet, told = self._fleet, self._registry.strangers
-        await KafkaMembership(settings, shards, fleet.assigned, fleet.revoked, told).run(on_trouble)
+        topic = self.model.settings.topic
+
+        def missed(error: BusError) -> None:
+            self._membership.pass_over(topic)
+            on_trouble(error)
+
+        try:
+            self.model = await retry(self._checked, BusError, backoff=Backoff(0.5), on_failure=missed)
+        except Exception:
+            self._membership.pass_over(topic)
+            raise
+        self._served()
+        settings, shards, fleet = self.model.settings, self.model.shards, self._fleet
+        following = contextlib.nullcontext() if self.standby is None else self.standby.running()
+        async with self.paused.watching(), following:
+            await self._membership.hold(settings, shards, fleet.assigned, fleet.revoked, self._grown)
+
+    def _grown(self, partitions: int) -> None:
+        self._partitions = partitions
+        self._counted(partitions)
+
+    def others(self) -> frozenset[int]:
+        """Return the partitions that other processes serve, or nobody does."""
+        return frozenset(range(self._partitions)) - self._fleet.held
+
+    def follower(self, partition: int) -> Follower:
+        """Return what follows a partition, from its newest snapshot on."""
+        model = self.model
+        folder = shard_folder(model.config.state.folder, partition)
+
+        async def find() -> tuple[Committed, KafkaSource] | None:
+            found = await committed_offset(model.settings, partition)
+            if found is None:
+                return None
+            source = KafkaSource(model.settings, partition)
+            source.progress.expect(*found)
+            return Committed(found[0], found[1].mark), source
+
+        return Follower(model.plan, partial(load_newest, folder, model.master_key, model.plan.digest), find, partition)
 
     async def _checked(self) -> KafkaModel:
         model = await check_topics(self.model, tolerant=True)
@@ -169,9 +290,18 @@ def misplaced(settings: KafkaSettings, partition: int, error: MisplacedError) ->
 class _ServedShard:
     """One partition's daemon with its store, which is closed when it ends."""
 
-    def __init__(self, model: KafkaModel, partition: int, reporter: Reporter, version: str) -> None:
+    def __init__(  # noqa: PLR0913, PLR0917 -- its parts
+        self,
+        model: KafkaModel,
+        partition: int,
+        reporter: Reporter,
+        shared: _Shared,
+        version: str,
+        paused: Callable[[], bool],
+        warm: Callable[[], Awaitable[Shard | None]] | None,
+    ) -> None:
         self._settings, self._partition = model.settings, partition
-        source = KafkaSource(model.settings, partition)
+        source = KafkaSource(model.settings, partition, consumer=shared.consumer)
         self._source, codec = model.source(source, partition)
 
         def announce(record: ShardTelemetry, *, started: bool) -> LedgerEvent:
@@ -179,7 +309,7 @@ class _ServedShard:
             return shard_event(version, record, started=started, begins=source.begins, stops=stops)
 
         self._store = DeferredStore(shard_folder(model.config.state.folder, partition), model.master_key)
-        sink = KafkaSink(model.settings, partition, source.progress, observer=reporter)
+        sink = KafkaSink(model.settings, partition, source.progress, observer=reporter, writer=shared.writer)
         self._daemon = Daemon(
             plan=model.plan,
             store=self._store,
@@ -189,6 +319,8 @@ class _ServedShard:
             settings=daemon_settings(model.config),
             announce=announce,
             codec=codec,
+            paused=paused,
+            warm=warm,
         )
 
     @property
@@ -205,5 +337,7 @@ class _ServedShard:
                 return await self._daemon.run()
         except MisplacedError as exc:
             raise misplaced(self._settings, self._partition, exc) from exc
+        except TooLargeError as exc:  # opened anew, the sink asks what the topics take now
+            raise BusError(str(exc)) from exc
         finally:
             self._store.close()

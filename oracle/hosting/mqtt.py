@@ -4,10 +4,12 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from connectors.base import Committed
+from connectors.events import AnswerIds
 from connectors.journal.journal import Journal
 from connectors.journal.source import JournalSource
 from connectors.mqtt.client import matches
@@ -37,6 +39,7 @@ __all__ = [
     "open_bus",
     "open_journals",
     "open_offline",
+    "open_questions",
     "query_topic",
     "reply_topic",
 ]
@@ -161,10 +164,18 @@ def open_journals(config: Config, plan: Plan) -> tuple[Journal, Outbox]:
         StateError: The key file cannot be used.
     """
     source, sink, _ = _tables(config)
-    key = journal_key(read_key_file(config.state.key_path), plan.digest)
+    key = _key(config, plan)
     folder = _journal_folder(config)
     queries = Journal(folder / "queries", key, "queries", limit=source.journal_bytes)
     return queries, Outbox(Journal(folder / "answers", key, "answers", limit=sink.outbox_bytes))
+
+
+def _key(config: Config, plan: Plan) -> bytes:
+    return journal_key(read_key_file(config.state.key_path), plan.digest)
+
+
+def _answer_ids(config: Config, plan: Plan) -> AnswerIds:
+    return AnswerIds(_key(config, plan), query_topic(config))
 
 
 def _journal_folder(config: Config) -> Path:
@@ -189,14 +200,20 @@ def open_bus(config: Config, plan: Plan, log: PublicLog, reporter: Reporter) -> 
         return replace(settings, login=_login_of(_tables(config)[2].login))
 
     link = Link(settings, queries, outbox, LoggingObserver(log, reporter), reload)
-    return MqttSource(queries, link), MqttSink(settings, outbox, link)
+    return MqttSource(queries, link, _answer_ids(config, plan)), MqttSink(settings, outbox, link)
 
 
 def open_offline(config: Config, plan: Plan) -> tuple[JournalSource, MqttSink]:
     """Return what is journalled as a source that ends, and a sink that publishes nothing; not yet open."""
-    queries, outbox = open_journals(config, plan)
+    outbox = open_journals(config, plan)[1]
+    return open_questions(config, plan), MqttSink(mqtt_settings(config, plan), outbox, None)
+
+
+def open_questions(config: Config, plan: Plan) -> JournalSource:
+    """Return what is journalled as a source that ends, not yet open."""
+    queries, _ = open_journals(config, plan)
     queries.inspect()
-    return JournalSource(queries, delivery, live=False), MqttSink(mqtt_settings(config, plan), outbox, None)
+    return JournalSource(queries, partial(delivery, answer_ids=_answer_ids(config, plan)), live=False)
 
 
 def last_commit(config: Config, plan: Plan) -> Committed | None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from connectors.base import AVRO, PROTOBUF, UNKNOWN_SCHEMA, Deliveries, Lag
+from connectors.base import AVRO, PROTOBUF, REGISTERED, UNKNOWN_SCHEMA, Deliveries, Lag
 from connectors.kafka.source import KafkaSource
 from connectors.registry.settings import Kind, RegistrySettings
 from oracle.codec.guarded import Codec
@@ -287,7 +287,8 @@ class RegisteredSource:
         unknown = [number in absent if number is not None else position in self._passed
                    for position, number in zip(some.positions, numbers, strict=True)]  # fmt: skip
         await self._keep([position for position, one in zip(some.positions, unknown, strict=True) if one], absent)
-        kinds = [UNKNOWN_SCHEMA if one else kind for kind, one in zip(kinds, unknown, strict=True)]
+        told = {kind: REGISTERED}
+        kinds = [UNKNOWN_SCHEMA if one else told.get(kind, kind) for kind, one in zip(kinds, unknown, strict=True)]
         return Deliveries(some.positions, some.bodies, kinds, some.headers, some.keys)
 
     async def _ask(self, numbers: Sequence[int]) -> Collection[int]:

@@ -50,6 +50,11 @@ class TruthModel:
     master_key: bytes
     follow: bool
 
+    @property
+    def name(self) -> str:
+        """What the model is called: in `[[models]]`, or else as its plan."""
+        return self.config.entry or self.plan.name
+
 
 def open_truths(config: Config) -> TruthModel:
     """Read the state's plan and key.

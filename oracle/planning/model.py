@@ -50,7 +50,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     Attributes:
         body_bytes: Most bytes of a JSON message.
-        batch_bytes: Most bytes of an Arrow message.
+        batch_bytes: Most bytes of an Arrow message, as it comes and unpacked.
         id_bytes: Most bytes of an id, UTF-8.
         rows: Most rows of one Arrow message; most cells of one question about a table (then 4,096 by default).
     """

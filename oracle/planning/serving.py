@@ -57,21 +57,23 @@ def row_bytes(plan: Plan) -> int:
 
 
 def least_bytes(plan: Plan) -> int:
-    """Return the bytes that a row of an Arrow message has at least; public questions have no such messages."""
+    """Return the bytes that a row of plain columns has at least; public questions have no such messages."""
     return sum(_OFFSET if feature.kind in {"string", "category"} else 1 for feature in plan.features)
 
 
 def most_rows(plan: Plan) -> int:
     """Return the most rows of a message.
 
-    Of an Arrow message: short strings are unpacked to long ones, so these count in full. Of a public question, which
-    is short whatever its rows take.
+    Of an Arrow message: as many as plain columns can have, as those of dictionaries, booleans and nulls are shorter;
+    short strings are unpacked to long ones, so these count in full. Of a public question, which is short whatever its
+    rows take.
     """
     if isinstance(plan, QuestionPlan):
         return max(min(plan.limits.rows, _MOST_NUMBERS // plan.width), 1)
-    if all(feature.kind != "string" for feature in plan.features):
-        return plan.limits.rows
-    return max(min(plan.limits.rows, plan.limits.batch_bytes // (8 * plan.width)), 1)
+    a_row = least_bytes(plan)
+    if any(feature.kind == "string" for feature in plan.features):
+        a_row = max(a_row, 8 * plan.width)
+    return max(min(plan.limits.rows, plan.limits.batch_bytes // a_row), 1)
 
 
 def serving(plan: Plan) -> Serving:
@@ -84,11 +86,8 @@ def serving(plan: Plan) -> Serving:
     >>> serving(plan).daemon >> 20
     880
     """
-    fits = most_rows(plan)
     arrow = not isinstance(plan, QuestionPlan)
-    if arrow:
-        fits = max(min(fits, plan.limits.batch_bytes // least_bytes(plan)), 1)
-    rows = max(BATCH_BYTES, fits * row_bytes(plan))
+    rows = max(BATCH_BYTES, most_rows(plan) * row_bytes(plan))
     raw = max(BATCH_BYTES, plan.limits.batch_bytes if arrow else 0, plan.limits.body_bytes)
     held = plan.memory_bytes + plan.cache_bytes + SEGMENT_BYTES + rows // row_bytes(plan) * plan.waiting_bytes
     own = _BUS + _RAW_COPIES * raw + _ROW_COPIES * rows + _STATE_COPIES * plan.state_bytes + held

@@ -11,7 +11,6 @@ from typing import Final, Protocol
 
 from connectors.retry import Backoff
 from oracle.errors import BusError, FencedError, ResourceError, StorageError
-from oracle.runtime.signals import install_signals
 from oracle.telemetry.registry import Registry
 
 __all__ = ["Fleet", "Membership", "Serving"]
@@ -72,11 +71,15 @@ class Fleet:
         self._ended: set[int] = set()
         self._stopping = asyncio.Event()
         self._finished = asyncio.Event()
-        self._drained: Callable[[], None] = lambda: None
 
     def stop(self) -> None:
         """Ask for a clean stop of everything."""
         self._stopping.set()
+
+    @property
+    def held(self) -> frozenset[int]:
+        """Partitions that are ours, or were, and are not to be served again."""
+        return frozenset(self._tasks.keys() | self._failed.keys() | self._ended)
 
     def assigned(self, partitions: frozenset[int]) -> None:
         """Begin to serve partitions; those that were served already are let be."""
@@ -127,7 +130,6 @@ class Fleet:
             for task in (member, *waits):
                 task.cancel()
             outcomes = await asyncio.gather(member, *waits, return_exceptions=True)
-            self._drained()
         self._stopping.set()
         for outcome in (*outcomes, *self._failed.values()):
             if isinstance(outcome, Exception):
@@ -185,15 +187,3 @@ class Fleet:
             del self._tasks[partition]
         if not self._tasks or isinstance(error, ResourceError):  # a restart mends it
             self._finished.set()
-
-    def install_signals(self, exit_now: Callable[[int], None]) -> None:
-        """Stop cleanly at SIGTERM or SIGINT within twice `drain_seconds`; exit at the second one."""
-
-        def begin_stop(signal: str) -> bool:
-            if self._stopping.is_set():
-                return False
-            self._registry.draining(signal)
-            self.stop()
-            return True
-
-        self._drained = install_signals(begin_stop=begin_stop, exit_now=exit_now, drain_seconds=2 * self._drain_seconds)

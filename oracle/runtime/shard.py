@@ -14,6 +14,7 @@ from connectors.base import Commit, Deliveries
 from oracle.accounting.ledger import LedgerEvent, MessageSkipped, encode
 from oracle.codec.cuts import Cuts
 from oracle.codec.decoded import DecodedBatch
+from oracle.codec.events import EventCodec
 from oracle.codec.guarded import Codec, Failure, GuardedCodec, short_of_resources
 from oracle.codec.kinds import codec_of
 from oracle.codec.rejections import Reason, Rejection
@@ -88,7 +89,7 @@ class Shard:
     ) -> None:
         self._plan = plan
         self._number = number
-        self._codec = GuardedCodec(codec(plan))
+        self._codec = GuardedCodec(EventCodec(codec(plan), plan))
         self._cuts = Cuts(plan)
         self._passed = Passed()
         self._reasons: dict[int, Reason] = {}
@@ -110,6 +111,11 @@ class Shard:
     def position(self) -> int:
         """Position after the last delivery that was processed; 0 before the first."""
         return self._position
+
+    @property
+    def round(self) -> int:
+        """Rounds answered up to there."""
+        return self._predictor.facts().round
 
     @property
     def mark(self) -> CommitMark:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LibraryLog", "hear_client"]
 
-_LOGGERS: Final = ("aiokafka", "mqtt", "asyncio")
-"""The clients' own, and where they leave failed futures behind."""
+_LOGGERS: Final = ("aiokafka", "kafka", "mqtt", "asyncio")
+"""The clients' own, our connectors', and where they leave failed futures behind."""
 
 _QUIET_SECONDS: Final = 10.0
 _PLACE: Final = re.compile(r"%[-#0-9. +]*[a-zA-Z]")

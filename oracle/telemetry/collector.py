@@ -12,11 +12,12 @@ from typing import Final, NamedTuple
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from oracle.planning.plan import Plan
 from oracle.telemetry.records import BOUNDS, ProcessTelemetry, ShardTelemetry, Timing, Work
 from oracle.telemetry.states import State
 from oracle.telemetry.truths import TruthTelemetry
 
-__all__ = ["RecordCollector", "Tally", "TruthCollector"]
+__all__ = ["Moment", "RecordCollector", "Tally", "TruthCollector"]
 
 _SHARD: Final = ("model", "shard")
 
@@ -44,8 +45,26 @@ _TIMED: Final = {
 _ROUNDED: Final = "each rounded up to its bucket's bound"
 
 _Read = Callable[[ShardTelemetry], float | None]
+_Families = tuple[tuple[str, str, _Read], ...]
+"""Of each family name, without `_total`, help text, and the value in a record; None: unknown now."""
 
-_COUNTERS: Final[tuple[tuple[str, str, _Read], ...]] = (
+_Has = Callable[[Plan], bool]
+"""Whether a plan has what some families are about."""
+
+
+def _any(_plan: Plan) -> bool:
+    return True
+
+
+def _pays(plan: Plan) -> bool:
+    return plan.paid_limit is not None
+
+
+def _rests(plan: Plan) -> bool:
+    return plan.rests
+
+
+_COUNTERS: Final[_Families] = (
     ("perpetua_rounds", "Rounds answered since the state was made", lambda r: r.round if r.restored else None),
     ("perpetua_batches", "Batches committed by this process", lambda r: r.batches),
     ("perpetua_rearms", "Times a side was armed afresh, ever", lambda r: r.rearms if r.restored else None),
@@ -59,9 +78,9 @@ _COUNTERS: Final[tuple[tuple[str, str, _Read], ...]] = (
     ("perpetua_disturbances", "Times somebody else had changed the group's offset", lambda r: r.disturbances),
     ("perpetua_bus_failures", "Times the bus failed or fenced the shard", lambda r: r.bus_failures),
 )
-"""Name without `_total`, help text, and the value in a record; None: unknown now."""
+"""Of every plan."""
 
-_GAUGES: Final[tuple[tuple[str, str, _Read], ...]] = (
+_GAUGES: Final[_Families] = (
     ("perpetua_lag_records", "Messages not answered yet", lambda r: None if r.lag is None else r.lag.records),
     ("perpetua_lag_seconds", "Age of the oldest of them", lambda r: None if r.lag is None else r.lag.seconds),
     ("perpetua_snapshot_timestamp_seconds", "When the newest snapshot was written", lambda r: r.snapshot_at),
@@ -71,6 +90,7 @@ _GAUGES: Final[tuple[tuple[str, str, _Read], ...]] = (
         "Whether the broker lets us in no more, as in /readyz",
         lambda r: r.state is State.REFUSED,
     ),
+    ("perpetua_paused", "Whether an operator has the shard wait", lambda r: r.state is State.PAUSED),
     ("perpetua_phase", "The phase", lambda r: r.phase if r.restored else None),
     ("perpetua_phases", "Phases planned", lambda r: r.phases),
     (
@@ -92,12 +112,12 @@ _GAUGES: Final[tuple[tuple[str, str, _Read], ...]] = (
     ),
     ("perpetua_delta_limit", "Bound on that for ever", lambda r: r.delta_limit),
 )
-"""As `_COUNTERS`, whole names."""
+"""As `_COUNTERS`."""
 
-_PAID: Final[tuple[tuple[str, str, _Read], ...]] = (
+_PAID: Final[_Families] = (
     ("perpetua_paid_answers", "Answers that the data paid for, ever", lambda r: r.paid if r.restored else None),
 )
-_PAID_LEFT: Final[tuple[tuple[str, str, _Read], ...]] = (
+_PAID_LEFT: Final[_Families] = (
     (
         "perpetua_paid_answers_left",
         "Answers that the data still pay for; at 0 no answer is verified any more",
@@ -106,14 +126,27 @@ _PAID_LEFT: Final[tuple[tuple[str, str, _Read], ...]] = (
 )
 """As `_COUNTERS` and `_GAUGES`, of plans whose answers are paid for only."""
 
-_RESTED: Final[tuple[tuple[str, str, _Read], ...]] = (
+_RESTED: Final[_Families] = (
     ("perpetua_rested_rounds", "Rounds that rested, unanswered, ever", lambda r: r.rested if r.restored else None),
 )
-_RESTING: Final[tuple[tuple[str, str, _Read], ...]] = (
+_RESTING: Final[_Families] = (
     ("perpetua_resting", "Whether the next query gets no answer", lambda r: r.rest_left > 0 if r.restored else None),
     ("perpetua_rest_rounds_left", "Rounds until the rest ends", lambda r: r.rest_left if r.restored else None),
 )
 """As these, of plans that may rest only."""
+
+
+_OF_PROCESS: Final[tuple[tuple[str, str, Callable[[ProcessTelemetry], float]], ...]] = (
+    ("perpetua_start_time_seconds", "When the process began", lambda told: told.started),
+    (
+        "perpetua_joined",
+        "Whether the consumer group counts the process in; 1 without a group",
+        lambda told: told.joined,
+    ),
+    ("perpetua_group_strangers", "Whether somebody else is in the consumer group", lambda told: told.strangers),
+    ("perpetua_shards_planned", "Shards that have a partition, whoever serves them", lambda told: told.planned),
+)
+"""Name, help text, and the value in a process's record."""
 
 
 class Tally(NamedTuple):
@@ -141,65 +174,78 @@ class Tally(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class RecordCollector(Collector):
-    """Collects the metrics of one moment, in any thread: nothing here changes any more.
+class Moment:
+    """A model at a moment.
 
     Attributes:
-        unready: The shards that are not ready, and None if the whole process is not.
-        now: Seconds since 1970.
+        unready: The shards that are not ready, and None if the whole model is not.
     """
 
     telemetry: ProcessTelemetry
     unready: frozenset[int | None]
-    now: float
     tallies: Mapping[tuple[Work, int], Tally]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCollector(Collector):
+    """Collects the metrics of one moment, in any thread: nothing here changes any more.
+
+    Attributes:
+        moments: Of each model, in order.
+        down: For each model, whether it cannot be served now.
+        version: Of the software.
+        now: Seconds since 1970.
+    """
+
+    moments: tuple[Moment, ...]
+    down: Mapping[str, bool]
+    version: str
+    now: float
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric family, in a fixed order."""
         for work, (name, text) in _TIMED.items():
             yield self._histogram(work, HistogramMetricFamily(name, f"{text}; {_ROUNDED}", labels=_SHARD))
         yield from self._of_process()
-        pays, rests = self.telemetry.plan.paid_limit is not None, self.telemetry.plan.rests
-        for name, text, read in (*_COUNTERS, *(_PAID if pays else ()), *(_RESTED if rests else ())):
-            yield self._of_shards(CounterMetricFamily(name, text, labels=_SHARD), read)
-        some = (*(_PAID_LEFT if pays else ()), *(_RESTING if rests else ()))
-        for name, text, read in (*_GAUGES, *some, *self._gauges_of_now()):
-            yield self._of_shards(GaugeMetricFamily(name, text, labels=_SHARD), read)
+        for has, families in ((_any, _COUNTERS), (_pays, _PAID), (_rests, _RESTED)):
+            for name, text, read in self._shown(has, families):
+                yield self._of_shards(CounterMetricFamily(name, text, labels=_SHARD), read, has)
+        for has, families in ((_any, _GAUGES), (_pays, _PAID_LEFT), (_rests, _RESTING), (_any, self._gauges_of_now())):
+            for name, text, read in self._shown(has, families):
+                yield self._of_shards(GaugeMetricFamily(name, text, labels=_SHARD), read, has)
+        yield self._ready()
         yield self._rejections()
 
     def _histogram(self, work: Work, family: HistogramMetricFamily) -> Metric:
         bounds = [*map(repr, BOUNDS[work]), "+Inf"]
-        for (other, shard), tally in sorted(self.tallies.items()):
-            if other is work:
-                buckets = list(zip(bounds, accumulate(tally.counts), strict=True))
-                family.add_metric((self.telemetry.plan.name, str(shard)), buckets, tally.seconds)
+        for one in self.moments:
+            for (other, shard), tally in sorted(one.tallies.items()):
+                if other is work:
+                    buckets = list(zip(bounds, accumulate(tally.counts), strict=True))
+                    family.add_metric((one.telemetry.model, str(shard)), buckets, tally.seconds)
         return family
 
     def _of_process(self) -> Iterator[Metric]:
-        telemetry = self.telemetry
         build = GaugeMetricFamily("perpetua_build_info", "What is running", labels=("python", "version"))
-        build.add_metric((platform.python_version(), telemetry.version), 1.0)
+        build.add_metric((platform.python_version(), self.version), 1.0)
         yield build
-        for name, text, value in (
-            ("perpetua_start_time_seconds", "When the process began", telemetry.started),
-            (
-                "perpetua_joined",
-                "Whether the consumer group counts the process in; 1 without a group",
-                telemetry.joined,
-            ),
-            ("perpetua_group_strangers", "Whether somebody else is in the consumer group", telemetry.strangers),
-            ("perpetua_shards_planned", "Shards that the state has, whoever serves them", telemetry.planned),
-        ):
+        for name, text, read in _OF_PROCESS:
             gauge = GaugeMetricFamily(name, text, labels=("model",))
-            gauge.add_metric((telemetry.plan.name,), value)
+            for one in self.moments:
+                gauge.add_metric((one.telemetry.model,), read(one.telemetry))
             yield gauge
+        down = GaugeMetricFamily("perpetua_model_down", "Whether the model cannot be served now", labels=("model",))
+        for model, is_down in self.down.items():
+            down.add_metric((model,), is_down)
+        yield down
         text = "Times the bus did not let the process take part"
         failures = CounterMetricFamily("perpetua_group_failures", text, labels=("model",))
-        failures.add_metric((telemetry.plan.name,), telemetry.bus_failures)
+        for one in self.moments:
+            failures.add_metric((one.telemetry.model,), one.telemetry.bus_failures)
         yield failures
 
-    def _gauges_of_now(self) -> tuple[tuple[str, str, _Read], ...]:
-        now, unready = self.now, self.unready
+    def _gauges_of_now(self) -> _Families:
+        now = self.now
         return (
             (
                 "perpetua_snapshot_age_seconds",
@@ -211,22 +257,36 @@ class RecordCollector(Collector):
                 "Whether the last try to write a snapshot failed",
                 lambda r: r.snapshot_failing,
             ),
-            ("perpetua_ready", "Whether the shard is ready, as in /readyz", lambda r: not unready & {r.shard, None}),
         )
 
-    def _of_shards(self, family: CounterMetricFamily | GaugeMetricFamily, read: _Read) -> Metric:
-        for record in self.telemetry.shards:
-            value = read(record)
-            if value is not None:
-                family.add_metric((self.telemetry.plan.name, str(record.shard)), value)
+    def _shown(self, has: _Has, families: _Families) -> _Families:
+        """Return the families of plans of some kind, where the process has one such plan, or they are of any."""
+        return families if has is _any or any(has(one.telemetry.plan) for one in self.moments) else ()
+
+    def _of_shards(
+        self, family: CounterMetricFamily | GaugeMetricFamily, read: _Read, has: _Has
+    ) -> CounterMetricFamily | GaugeMetricFamily:
+        for one in self.moments:
+            for record in one.telemetry.shards if has(one.telemetry.plan) else ():
+                value = read(record)
+                if value is not None:
+                    family.add_metric((one.telemetry.model, str(record.shard)), value)
+        return family
+
+    def _ready(self) -> Metric:
+        family = GaugeMetricFamily("perpetua_ready", "Whether the shard is ready, as in /readyz", labels=_SHARD)
+        for one in self.moments:
+            for record in one.telemetry.shards:
+                family.add_metric((one.telemetry.model, str(record.shard)), not one.unready & {record.shard, None})
         return family
 
     def _rejections(self) -> Metric:
         text = "Messages rejected by this process"
         family = CounterMetricFamily("perpetua_rejections", text, labels=("model", "reason", "shard"))
-        for record in self.telemetry.shards:
-            for reason, count in record.rejections.items():
-                family.add_metric((self.telemetry.plan.name, reason.value, str(record.shard)), count)
+        for one in self.moments:
+            for record in one.telemetry.shards:
+                for reason, count in record.rejections.items():
+                    family.add_metric((one.telemetry.model, reason.value, str(record.shard)), count)
         return family
 
 

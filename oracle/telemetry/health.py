@@ -3,9 +3,10 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
+
+import msgspec
 
 from oracle.state.space import folder_problem
 from oracle.telemetry.records import ShardTelemetry, State
@@ -14,7 +15,6 @@ from oracle.telemetry.trends import Trends
 
 __all__ = ["Health", "NotReady"]
 
-_LOOK_SECONDS: Final = 1.0
 _FOLDER_SECONDS: Final = 2.0
 _HANGING_SECONDS: Final = 20.0
 
@@ -26,24 +26,25 @@ _NOT_RESTORED: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class NotReady:
+class NotReady(msgspec.Struct, frozen=True, omit_defaults=True):
     """One reason not to be ready.
 
     Attributes:
-        shard: Which shard; None for the whole process.
+        shard: Which shard; None for the whole model.
+        model: Which model's; None where the process has one only.
     """
 
     shard: int | None
-    check: Literal["restored", "fenced", "refused", "moving", "folder"]
+    check: Literal["restored", "fenced", "refused", "moving", "folder", "model"]
     text: str
+    model: str | None = None
 
 
 _NOT_JOINED: Final = "not in the consumer group: still joining, or no broker answers"
 
 
 class Health:
-    """Checks the records once a second, and the folders every two.
+    """Checks a model's records whenever it looks, and the folders every two seconds.
 
     Args:
         folder_of: Where a shard's snapshots are; it does not check whether they are there.
@@ -68,15 +69,6 @@ class Health:
         self._folders = _FolderTests(folder_of, clock)
         self.trends = Trends()
 
-    async def run(self) -> None:
-        """Look until cancelled."""
-        try:
-            while True:
-                self.look()
-                await asyncio.sleep(_LOOK_SECONDS)
-        finally:
-            self._folders.close()
-
     def look(self) -> None:
         """Look once; it waits for nothing."""
         telemetry = self._registry.telemetry
@@ -94,6 +86,14 @@ class Health:
             found += self._of(record)
         return tuple(found)
 
+    def unready(self) -> frozenset[int | None]:
+        """Return the shards that are not ready, and None if the whole model is not."""
+        return frozenset(found.shard for found in self.not_ready())
+
+    def close(self) -> None:
+        """Abandon a test of the folders that is running."""
+        self._folders.close()
+
     def summary(self) -> str:
         """Return what a ready process is doing, in words."""
         shards = self._registry.telemetry.shards
@@ -103,7 +103,8 @@ class Health:
         rests = "".join(
             f"; shard {one.shard} rests for {one.rest_left:,} rounds more" for one in shards if one.rest_left
         )
-        return f"serving {count} shard{'' if count == 1 else 's'}{rests}"
+        paused = "".join(f"; shard {one.shard} is paused" for one in shards if one.state is State.PAUSED)
+        return f"serving {count} shard{'' if count == 1 else 's'}{rests}{paused}"
 
     def _of(self, record: ShardTelemetry) -> list[NotReady]:
         shard, found = record.shard, []

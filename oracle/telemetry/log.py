@@ -10,7 +10,9 @@ from typing import Final, Literal, TextIO
 
 import structlog
 
-__all__ = ["EVENTS", "FIELDS", "PublicLog"]
+from oracle.errors import PerpetuaError
+
+__all__ = ["EVENTS", "FIELDS", "PublicLog", "public_text"]
 
 EVENTS: Final = frozenset(
     {
@@ -26,11 +28,14 @@ EVENTS: Final = frozenset(
         "daemon.recovered",
         "daemon.serving",
         "daemon.draining",
+        "daemon.paused",
+        "daemon.resumed",
         "daemon.stopped",
         "daemon.failed",
         "group.stranger",
         "marks.unkept",
         "message.failed",
+        "model.failed",
         "phase.started",
         "queries.rejected",
         "rest.ended",
@@ -38,6 +43,7 @@ EVENTS: Final = frozenset(
         "shard.assigned",
         "shard.failed",
         "shard.fenced",
+        "shard.followed",
         "shard.revoked",
         "snapshot.written",
         "snapshot.failed",
@@ -93,7 +99,7 @@ class PublicLog:
     """Writes log lines to one stream.
 
     Args:
-        model: The model's name, on every line.
+        model: The model's name, on every line; "" where the line is of many.
         partition: The partition's number, on every line; None where there is only one stream.
     """
 
@@ -119,9 +125,13 @@ class PublicLog:
             ],
         )
         self._stream, self._layout, self._model = stream, layout, model
-        self._always: dict[str, float | str] = {"model": model}
+        self._always: dict[str, float | str] = {"model": model} if model else {}
         if partition is not None:
             self._always["partition"] = partition
+
+    def of_model(self, name: str) -> "PublicLog":
+        """Return the log of one model."""
+        return PublicLog(self._stream, self._layout, name)
 
     def of(self, partition: int) -> "PublicLog":
         """Return the log of one partition."""
@@ -147,3 +157,8 @@ class PublicLog:
         if event not in EVENTS or not fields.keys() <= FIELDS:
             raise KeyError(f"log event {event!r} or one of its fields is not in the closed vocabulary")
         return {**self._always, **fields}
+
+
+def public_text(error: Exception) -> str:
+    """Return what may be told of an error: of Perpetua's own its text, of a foreign one, private maybe, its class."""
+    return str(error) if isinstance(error, PerpetuaError) else f"internal error: {type(error).__name__}"

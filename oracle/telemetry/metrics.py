@@ -13,7 +13,7 @@ from prometheus_client import exposition
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
-from oracle.telemetry.collector import RecordCollector, Tally
+from oracle.telemetry.collector import Moment, RecordCollector, Tally
 from oracle.telemetry.records import Timing, Work
 from oracle.telemetry.registry import Registry
 
@@ -33,10 +33,10 @@ _ENCODERS: Final[Mapping[Format, Callable[[Collector], bytes]]] = MappingProxyTy
 
 
 class Metrics:
-    """The metrics of one process.
+    """The metrics of one model.
 
     Args:
-        unready: The shards that are not ready now, and None if the whole process is not.
+        unready: The shards that are not ready now, and None if the whole model is not.
         now: Seconds since 1970.
     """
 
@@ -49,9 +49,15 @@ class Metrics:
         self._tallies: dict[tuple[Work, int], Tally] = {}
         registry.listen(self._observe)
 
+    def moment(self) -> Moment:
+        """Return what is to be told of this moment, for any thread."""
+        return Moment(self._registry.telemetry, self._unready(), dict(self._tallies))
+
     def collector(self) -> RecordCollector:
-        """Return the collector of this moment's metrics, for any thread."""
-        return RecordCollector(self._registry.telemetry, self._unready(), self._now(), dict(self._tallies))
+        """Return the collector of a process that serves this model only."""
+        moment = self.moment()
+        told = moment.telemetry
+        return RecordCollector((moment,), {told.model: False}, told.version, self._now())
 
     def _observe(self, timing: Timing) -> None:
         key = (timing.work, timing.shard)

@@ -198,13 +198,14 @@ class ShardTelemetry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessTelemetry:
-    """The whole process at a moment.
+    """The whole process at a moment, as to one model.
 
     Attributes:
+        model: What the model is called.
         plan: The plan of every shard; public.
         started: When the process began (whole seconds since 1970).
         joined: Whether the consumer group counts us in; always True without a group.
-        planned: How many shards the state has, whoever serves them.
+        planned: How many shards of the state have a partition, whoever serves them.
         bus_failures: Times that the bus did not let the process take part; those of a shard are in its own record.
         strangers: Whether somebody else is in the consumer group.
         shards: Those that are ours, by number.
@@ -212,6 +213,7 @@ class ProcessTelemetry:
     """
 
     version: str
+    model: str
     plan: Plan
     promise: Promise
     started: float

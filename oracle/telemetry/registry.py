@@ -22,8 +22,9 @@ class Registry:
     """Keeps the reporters of a process's shards and its own record.
 
     Args:
-        shards: How many the state has, whoever serves them.
+        shards: How many have a partition, whoever serves them, as far as it is known.
         grouped: Whether a consumer group says which shards are ours; each then has log lines of its own.
+        model: What the model is called; by default as its plan.
         now: Seconds since 1970.
     """
 
@@ -35,9 +36,11 @@ class Registry:
         version: str,
         shards: int = 1,
         grouped: bool = False,
+        model: str | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._plan = plan
+        self._model = plan.name if model is None else model
         self._promise = promise_of(plan)
         self._log = log
         self._version = version
@@ -48,7 +51,6 @@ class Registry:
         self._joined = not grouped
         self._bus_failures = 0
         self._strangers: str | None = None
-        self._draining = False
         self._reporters: dict[int, Reporter] = {}
         self._ours: set[int] = set()
         self._incidents: deque[Incident] = deque(maxlen=_INCIDENTS)
@@ -59,6 +61,7 @@ class Registry:
         """The process's record as of now."""
         return ProcessTelemetry(
             version=self._version,
+            model=self._model,
             plan=self._plan,
             promise=self._promise,
             started=self._started,
@@ -108,41 +111,37 @@ class Registry:
             on_timing=self._timed,
         )
 
+    def followed(self, number: int) -> None:
+        """A shard that another process serves was brought to where that has committed, to be taken over soon."""
+        self._log.of(number).info("shard.followed")
+
+    def partitions(self, count: int) -> None:
+        """So many shards have a partition, whoever serves them; the others wait for one."""
+        self._planned = count
+
     def joined(self) -> None:
         """The consumer group counts us in."""
         self._joined = True
 
-    def bus_failed(self, error: BusError) -> None:
-        """The bus does not let us take part; it will be retried."""
+    def bus_failed(self, error: BusError, *, logged: bool = False) -> None:
+        """The bus does not let us take part; it will be retried. `logged` says whether that has a line already."""
         self._joined = not self._grouped
         self._bus_failures += 1
-        self._warn("bus.unavailable", str(error))
+        if not logged:
+            self._log.warning("bus.unavailable", error=str(error))
+        self._incident(None, "bus.unavailable", str(error))
 
     def strangers(self, text: str | None) -> None:
         """Somebody else is in the consumer group; None: nobody is."""
         if text is not None and text != self._strangers:
-            self._warn("group.stranger", text)
+            self._incident(None, "group.stranger", text)
         self._strangers = text
-
-    def draining(self, signal: str) -> None:
-        """A signal has asked for a clean stop."""
-        self._draining = True
-        self._log.info("daemon.draining", signal=signal)
-
-    @property
-    def is_draining(self) -> bool:
-        """Whether a signal has asked for a clean stop of all shards."""
-        return self._draining
 
     def failed(self, error: Exception) -> None:
         """The process cannot go on; shards that have failed already keep their own error."""
         for number in sorted(self._ours):
             if self._reporters[number].telemetry.state is not State.FAILED:
                 self._reporters[number].failed(error)
-
-    def _warn(self, event: str, text: str) -> None:
-        self._log.warning(event, error=text)
-        self._incident(None, event, text)
 
     def _incident(self, shard: int | None, event: str, text: str) -> None:
         self._incidents.appendleft(Incident(whole_seconds(self._now()), shard, event, text))

@@ -11,7 +11,7 @@ from oracle.codec.rejections import Reason
 from oracle.errors import BusError, LogDivergedError, MessageError, PerpetuaError, RefusedError
 from oracle.planning.plan import Plan
 from oracle.predictors.base import PublicFacts
-from oracle.telemetry.log import PublicLog
+from oracle.telemetry.log import PublicLog, public_text
 from oracle.telemetry.records import ShardTelemetry, Timing, Work, initial_record, public_fields, whole_seconds
 from oracle.telemetry.states import Event, Lifecycle
 
@@ -101,6 +101,13 @@ class Reporter:
         record = self._record
         rest = {"rest_left": record.rest_left} if record.rest_left else {}
         self._log.info("daemon.serving", round=record.round, phase=record.phase, **rest, **record.promise)
+
+    def paused(self, *, paused: bool) -> None:
+        """An operator has the shard wait, and all that it answered is durable; or no more."""
+        if paused == self._lifecycle.paused:
+            return
+        self._move(Event.PAUSED if paused else Event.RESUMED)
+        self._log.info("daemon.paused" if paused else "daemon.resumed", round=self._record.round)
 
     def begun(self) -> None:
         """A batch is about to be answered."""
@@ -242,12 +249,11 @@ class Reporter:
         self._set(undelivered=self._record.undelivered + count)
 
     def failed(self, error: Exception) -> None:
-        """The shard needs an operator. The text of a foreign error may be private: only its class is told."""
-        text = str(error) if isinstance(error, PerpetuaError) else f"internal error: {type(error).__name__}"
+        """The shard needs an operator."""
         self._lag = None
         diverged = self._record.divergences + isinstance(error, LogDivergedError)
         self._move(Event.FAILED, divergences=diverged)
-        self._incident(self._log.error, "shard.failed", text)
+        self._incident(self._log.error, "shard.failed", public_text(error))
 
     def _incident(self, log: Callable[..., None], event: str, text: str, **fields: float) -> None:
         log(event, error=text, **fields)

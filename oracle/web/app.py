@@ -11,12 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from oracle.telemetry.health import Health
-from oracle.telemetry.metrics import Metrics, format_for
-from oracle.telemetry.registry import Registry
+from oracle.telemetry.metrics import format_for
+from oracle.telemetry.observers import Observers
 from oracle.web.guard import Guard
 from oracle.web.scrapes import Scrapes
-from oracle.web.status import status_json
+from oracle.web.status import status_of
 
 __all__ = ["make_app"]
 
@@ -29,33 +28,29 @@ _PAGE: Final[Mapping[str, tuple[str, str]]] = {
 """File and content type of each path of the page."""
 
 
-def make_app(  # noqa: PLR0913 -- its parts
-    registry: Registry,
-    health: Health,
-    metrics: Metrics,
-    now: Callable[[], float],
-    *,
-    token: bytes | None,
-    host: str,
-    clock: Callable[[], float] = time.monotonic,
+def make_app(
+    observers: Observers, *, token: bytes | None, host: str, clock: Callable[[], float] = time.monotonic
 ) -> Guard:
     """Return the application; `Guard` says what the token and the host are for."""
-    scrapes = Scrapes(metrics, clock)
+    scrapes = Scrapes(observers.collector, clock)
 
     async def ready(_request: Request) -> Response:
-        found = health.not_ready()
+        found = observers.not_ready()
         body: dict[str, object] = {"ready": not found, "not_ready": found}
         if not found:
-            body["text"] = health.summary()
+            body["text"] = observers.summary()
         return Response(msgspec.json.encode(body), 503 if found else 200, media_type=_JSON)
 
     async def measured(request: Request) -> Response:
         wanted = format_for(request.headers.get("accept", ""))
         return Response(await scrapes.get(wanted), headers={"Content-Type": wanted.value})
 
-    async def status(_request: Request) -> Response:
-        body = status_json(registry.telemetry, health.not_ready(), health.trends, now())
-        return Response(body, media_type=_JSON)
+    async def status(request: Request) -> Response:
+        names = observers.models.names
+        name = request.query_params.get("model", names[0])
+        if name not in names:
+            return Response("no such model\n", 404, media_type="text/plain")
+        return Response(status_of(observers, name), media_type=_JSON)
 
     routes = [
         Route("/livez", Response("alive\n", media_type="text/plain")),

@@ -4,7 +4,7 @@ import contextlib
 import hmac
 import re
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from connectors.base import JSON
 from connectors.desk.desk import Desk, DeskBusyError, ReusedIdError
+from connectors.events import CLOUD_EVENT
 from oracle.config.http import HttpConfig
 from oracle.errors import StorageError
 from oracle.telemetry.log import PublicLog
@@ -35,6 +36,7 @@ _LONGEST_WAIT: Final = 30.0
 _CONNECTIONS: Final = 256
 _REQUEST_SECONDS: Final = 60.0
 _LATER: Final = {"Retry-After": "1"}
+_PAUSED: Final = {"Retry-After": "30"}
 
 _TAG: Final = "perpetua.tag"
 """Where a request's scope says whose it is."""
@@ -89,14 +91,18 @@ class _Guard:
 class _Site:
     """What the paths answer; see `make_app`."""
 
-    def __init__(self, desk: Desk, askers: Askers, body_bytes: int, wait_seconds: float) -> None:
-        self._desk, self._askers = desk, askers
+    def __init__(
+        self, desk: Desk, askers: Askers, body_bytes: int, wait_seconds: float, paused: Callable[[], bool]
+    ) -> None:
+        self._desk, self._askers, self._paused = desk, askers, paused
         self._body_bytes, self._wait_seconds = body_bytes, wait_seconds
 
     async def ask(self, request: Request) -> Response:
+        if self._paused():
+            raise HTTPException(503, "paused by an operator; ask again later", _PAUSED)
         identifier = self._askers.identifier(request.scope[_TAG], _key(request))
         try:
-            await self._desk.ask(identifier, await _body(request, self._body_bytes))
+            await self._desk.ask(identifier, await _body(request, self._body_bytes), _content_type(request))
         except ReusedIdError as exc:
             raise HTTPException(422, f"Idempotency-Key: {exc}") from exc
         except DeskBusyError as exc:
@@ -125,11 +131,16 @@ class _Site:
         where = {"Location": f"/v1/answers/{identifier.hex()}"}
         if answer is None:
             return _json(202, {"id": identifier.hex(), "answer": where["Location"]}, where | _LATER)
-        rejected = isinstance(msgspec.json.decode(answer).get("error"), str)  # a number is what the plan promises
-        return Response(answer, 422 if rejected else 200, where, JSON)
+        told = msgspec.json.decode(answer)
+        event = "specversion" in told
+        data = told.get("data", {}) if event else told
+        rejected = isinstance(data.get("error"), str)  # a number is what the plan promises
+        return Response(answer, 422 if rejected else 200, where, CLOUD_EVENT if event else JSON)
 
 
-def make_app(desk: Desk, askers: Askers, *, body_bytes: int, wait_seconds: float) -> ASGIApp:
+def make_app(
+    desk: Desk, askers: Askers, *, body_bytes: int, wait_seconds: float, paused: Callable[[], bool] = lambda: False
+) -> ASGIApp:
     """Return the application.
 
     Args:
@@ -137,8 +148,9 @@ def make_app(desk: Desk, askers: Askers, *, body_bytes: int, wait_seconds: float
         askers: Who may ask.
         body_bytes: Of the largest question.
         wait_seconds: How long a request waits for its answer, if it does not say (`Prefer: wait=SECONDS`).
+        paused: Whether no question is taken in just now; answers are given out all the same.
     """
-    site = _Site(desk, askers, body_bytes, wait_seconds)
+    site = _Site(desk, askers, body_bytes, wait_seconds, paused)
     app = Starlette(
         routes=[Route("/v1/ask", site.ask, methods=["POST"]), Route("/v1/answers/{id}", site.fetch)],
         exception_handlers={HTTPException: _problem},
@@ -148,14 +160,21 @@ def make_app(desk: Desk, askers: Askers, *, body_bytes: int, wait_seconds: float
 
 
 @contextlib.asynccontextmanager
-async def asking(table: HttpConfig, desk: Desk, secret: bytes, body_bytes: int, log: PublicLog) -> AsyncIterator[None]:
+async def asking(  # noqa: PLR0913, PLR0917 -- its parts
+    table: HttpConfig,
+    desk: Desk,
+    secret: bytes,
+    body_bytes: int,
+    log: PublicLog,
+    paused: Callable[[], bool] = lambda: False,
+) -> AsyncIterator[None]:
     """Take questions over HTTP until the context is left; the log gets nothing of a request.
 
     Raises:
         InputError: The port is taken, or the tokens' file cannot be used.
     """
     askers = Askers(read_tokens(table.tokens_file), secret)
-    app = make_app(desk, askers, body_bytes=body_bytes, wait_seconds=table.wait_seconds)
+    app = make_app(desk, askers, body_bytes=body_bytes, wait_seconds=table.wait_seconds, paused=paused)
     async with running(app, listen(table, "http"), log, _Connection) as port:
         log.info("asking.listening", host=table.host, port=port)
         yield
@@ -168,10 +187,14 @@ def _key(request: Request) -> str | None:
     return key
 
 
+def _content_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 async def _body(request: Request, limit: int) -> bytes:
     """Return the question in a request's body."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
-        raise HTTPException(415, f"Content-Type: must be {JSON}")
+    if _content_type(request) not in {JSON, CLOUD_EVENT}:
+        raise HTTPException(415, f"Content-Type: must be {JSON} or {CLOUD_EVENT}")
     body = bytearray()
     try:
         async for chunk in request.stream():

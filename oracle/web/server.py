@@ -5,9 +5,7 @@ import contextlib
 import errno
 import math
 import socket
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 import uvicorn
@@ -18,10 +16,9 @@ from oracle.config.http import HttpConfig
 from oracle.config.web import WebConfig
 from oracle.errors import InputError
 from oracle.telemetry.client_logs import LibraryLog, hear_client
-from oracle.telemetry.health import Health
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.metrics import Metrics
-from oracle.telemetry.registry import Registry
+from oracle.telemetry.models import Models
+from oracle.telemetry.observers import Observers
 from oracle.web.app import make_app
 from oracle.web.guard import HEADERS
 from oracle.web.token import read_token
@@ -65,26 +62,19 @@ def listen(table: WebConfig | HttpConfig, name: str = "web") -> socket.socket:
 
 
 @contextlib.asynccontextmanager
-async def serving(
-    table: WebConfig, registry: Registry, folder_of: Callable[[int], Path], log: PublicLog
-) -> AsyncIterator[None]:
-    """Serve the registry's records over HTTP until the context is left; the log gets nothing of a request.
+async def serving(table: WebConfig, models: Models, log: PublicLog) -> AsyncIterator[None]:
+    """Serve the models' records over HTTP until the context is left; the log gets nothing of a request.
 
     Raises:
         InputError: See `listen` and `read_token`.
     """
     token = None if table.token_file is None else read_token(table.token_file)
-    health = Health(registry, folder_of, table.ready_lag_seconds)
-
-    def unready() -> frozenset[int | None]:
-        return frozenset(found.shard for found in health.not_ready())
-
-    metrics = Metrics(registry, unready=unready, now=time.time)
-    app = make_app(registry, health, metrics, time.time, token=token, host=table.host)
+    observers = Observers(models, table.ready_lag_seconds)
+    app = make_app(observers, token=token, host=table.host)
     async with running(app, listen(table), log, Connection) as port:
         log.info("web.listening", host=table.host, port=port)
-        health.look()
-        looking = asyncio.create_task(health.run())
+        observers.look()
+        looking = asyncio.create_task(observers.run())
         looking.add_done_callback(lambda done: _log_failure(done, log))
         try:
             yield

@@ -1,25 +1,50 @@
 """The JSON behind the status page."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from oracle.telemetry.health import NotReady
+from oracle.telemetry.observers import Observers
 from oracle.telemetry.records import ProcessTelemetry, ShardTelemetry, whole_seconds
 from oracle.telemetry.trends import HISTORY_SECONDS, Trends
 
-__all__ = ["status_json"]
+__all__ = ["status_json", "status_of"]
 
 
-def status_json(telemetry: ProcessTelemetry, not_ready: Sequence[NotReady], trends: Trends, now: float) -> bytes:
-    """Return the status as JSON; `epsilon` is per record, in one shard only; the deltas are sums over our shards."""
+def status_of(observers: Observers, name: str) -> bytes:
+    """Return the status of a model as JSON; where the process has many, with the list of them.
+
+    Of one whose state was never opened there is no more than why.
+    """
+    one, now, models = observers.of(name), observers.now(), observers.models
+    listed = [{"model": each, "ready": observers.is_ready(each)} for each in models.names] if models.are_many else []
+    if one is not None:
+        not_ready = observers.not_ready_of(name)
+        return status_json(one.registry.telemetry, not_ready, one.health.trends, now, models=listed)
+    told = {"version": models.version, "model": name, "now": now, "ready": False}
+    return msgspec.json.encode({**told, "not_ready": observers.not_ready_of(name), "models": listed})
+
+
+def status_json(
+    telemetry: ProcessTelemetry,
+    not_ready: Sequence[NotReady],
+    trends: Trends,
+    now: float,
+    *,
+    models: Sequence[Mapping[str, Any]] = (),
+) -> bytes:
+    """Return the status as JSON; `epsilon` is per record, in one shard only; the deltas are sums over our shards.
+
+    `models` are those of the process, where these are many.
+    """
     plan = telemetry.plan
     return msgspec.json.encode(
         {
             "version": telemetry.version,
-            "model": plan.name,
+            "model": telemetry.model,
             "profile": plan.profile,
             "predictor": plan.predictor,
             "alpha": plan.alpha,
@@ -48,6 +73,7 @@ def status_json(telemetry: ProcessTelemetry, not_ready: Sequence[NotReady], tren
                 "lags": trends.lags,
             },
             "errors": telemetry.incidents,
+            **({"models": models} if models else {}),
         }
     )
 

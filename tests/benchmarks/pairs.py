@@ -34,6 +34,8 @@ class Settings:
         kafka_rows: Rows of each.
         kafka_seconds: How long queries are sent at half the maximal rate.
         kafka_slow_records: Records for a peer that is slow.
+        kafka_models: How many models one process serves.
+        kafka_models_rate: Queries a second over all of them, for `kafka_seconds`.
         kafka_peer_rate: Queries a second that all peers are to answer, for `kafka_seconds`.
         kafka_session: Seconds after which a group takes a member for dead that is silent.
         kafka_processes: Numbers of processes to measure, the first of them 1.
@@ -60,6 +62,8 @@ class Settings:
     kafka_rows: int = 1_000
     kafka_seconds: float = 6.0
     kafka_slow_records: int = 40_000
+    kafka_models: int = 50
+    kafka_models_rate: int = 2_000
     kafka_peer_rate: int = 20_000
     kafka_session: float = 10.0
     kafka_processes: tuple[int, ...] = (1, 2, 4)

@@ -30,6 +30,8 @@ _TINY = Settings(
     kafka_processes=(1,),
     kafka_seconds=0.2,
     kafka_slow_records=400,
+    kafka_models=3,
+    kafka_models_rate=600,
     kafka_peer_rate=1_000,
     kafka_session=1.0,
     mqtt_queries=400,
@@ -55,7 +57,7 @@ _ROWS = {
     "scrape": 1,
     "watching": 1,
 }
-_KAFKA_ROWS = {"kafka-json": 6, "kafka-arrow": 2, "kafka-delay": 2, "kafka-processes": 1}
+_KAFKA_ROWS = {"kafka-json": 6, "kafka-arrow": 2, "kafka-delay": 2, "kafka-processes": 1, "kafka-models": 4}
 _PEER_ROWS = {"kafka-peers": 24}
 
 

@@ -19,6 +19,7 @@ from tests.benchmarks import (
     ensemble,
     files,
     kafka,
+    kafka_models,
     kafka_peers,
     mqtt,
     noise,
@@ -51,6 +52,7 @@ TOPICS: Final[Mapping[str, Callable[[Settings], Iterator[Row]]]] = {
     "kafka-arrow": kafka.measure_arrow,
     "kafka-delay": kafka.measure_delays,
     "kafka-processes": kafka.measure_processes,
+    "kafka-models": kafka_models.measure,
     "kafka-peers": kafka_peers.measure,
     "mqtt": mqtt.measure,
 }

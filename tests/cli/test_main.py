@@ -72,7 +72,7 @@ def test_bug_shows_no_traceback(cli, monkeypatch, tmp_path):
     def burst(_path):
         raise ZeroDivisionError("secret")
 
-    monkeypatch.setattr("oracle.cli.serve.command.load_config", burst)
+    monkeypatch.setattr("oracle.cli.serve.command.load_configs", burst)
     result = cli("serve", tmp_path / "c.toml")
     assert (result.code, result.out) == (70, "")
     assert result.err.startswith("perpetua: internal error: ZeroDivisionError")

@@ -72,6 +72,28 @@ def test_asked_and_answered(model: HttpModelUnderTest):
     assert answers[3].headers["location"].rpartition("/")[2] not in said
 
 
+def test_events(model: HttpModelUnderTest):
+    """An event in structured mode is answered by one, the same behind a crash; a key holds for it as it came."""
+    daemon = model.serve()
+    event = {"specversion": "1.0", "id": "7", "source": "/asker", "type": "t", "data": {"x": [0.5, 0.5]}}
+    headers = {"Content-Type": "application/cloudevents+json", "Idempotency-Key": "k"}
+    with model.client() as client:
+        answer = _ask(client, json.dumps(event).encode(), **headers)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, headers["Content-Type"])
+        told = answer.json()
+        assert (told["causationid"], told["type"], told["data"]["round"]) == ("7", "perpetua.answer", 0)
+        assert _ask(client, json.dumps(event).encode(), **headers, Prefer="wait=9").content == answer.content
+        assert _ask(client, json.dumps(event).encode(), **{"Idempotency-Key": "k"}).status_code == 422  # as plain JSON
+        rejected = _ask(client, json.dumps(event | {"data": {"x": [1]}}).encode(), **headers | {"Idempotency-Key": "l"})
+        assert (rejected.status_code, rejected.json()["data"]["error"]) == (422, "wrong-dimension")
+        batch = _ask(client, b"[]", **{"Content-Type": "application/cloudevents-batch+json"})
+        assert (batch.status_code, "application/cloudevents+json" in batch.json()["message"]) == (415, True)
+        daemon.kill()
+        daemon.wait(TIMEOUT)
+        model.serve()
+        assert client.get(answer.headers["location"]).content == answer.content
+
+
 def test_clients_over_http(model: HttpModelUnderTest):
     """Many at once, each answered once though the daemon is killed; rejections, time-outs and tokens as on any bus."""
     daemon = model.serve()
@@ -198,3 +220,22 @@ def test_retired(model: HttpModelUnderTest):
     last = json.loads((model.folder / "ledger.jsonl").read_bytes().splitlines()[-1])
     assert last["kind"] == "model-retired"
     assert perpetua("serve", config).returncode == 3
+
+
+def test_paused_it_takes_no_question_and_gives_out_what_was_answered(model: HttpModelUnderTest):
+    """503 and when to come again; behind the pause, the very next question takes the very next round."""
+    daemon = model.serve()
+    contents = bodies(3)
+    with model.client() as client:
+        first = _ask(client, contents[0])
+        assert perpetua("pause", model.config()).returncode == 0
+        eventually(lambda: "daemon.paused" in model.events())
+        refused = _ask(client, contents[1])
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "30")
+        assert refused.json() == {"message": "paused by an operator; ask again later"}
+        assert client.get(first.headers["location"]).content == first.content
+        assert perpetua("resume", model.config()).returncode == 0
+        eventually(lambda: "daemon.resumed" in model.events())
+        answers = [first, *(_ask(client, body) for body in contents[1:])]
+    assert [answer.content for answer in answers] == model.expected(contents)
+    assert model.stop(daemon) == 0

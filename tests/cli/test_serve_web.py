@@ -17,6 +17,7 @@ from oracle.cli.serve.web import web_beside
 from oracle.config.web import WebConfig
 from oracle.errors import LogDivergedError
 from oracle.telemetry.log import PublicLog
+from oracle.telemetry.models import Models
 from oracle.telemetry.registry import Registry
 from tests.support.folders import command, environment, long_plan, make_state, perpetua, write_config, write_log
 from tests.support.shards import bodies
@@ -143,10 +144,12 @@ async def test_a_diverged_log_is_shown_for_a_while(tmp_path, monkeypatch, draini
     for table in (WebConfig(port=0), None):
         registry = Registry(long_plan(), PublicLog(io.StringIO()), version="test")
         registry.shard(0)
+        log = PublicLog(io.StringIO())
+        models = Models.only(registry, lambda _shard: tmp_path, log)
         if draining:
-            registry.draining("SIGTERM")
+            models.draining("SIGTERM")
         with pytest.raises(LogDivergedError):
-            async with web_beside(table, registry, lambda _shard: tmp_path, PublicLog(io.StringIO())):
+            async with web_beside(table, models, log):
                 raise LogDivergedError("log diverged")
         assert registry.telemetry.shards[0].divergences == (shown if table else 0)
 

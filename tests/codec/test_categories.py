@@ -113,15 +113,31 @@ def test_a_number_in_arrow_must_be_one(value):
     assert decoded.rejected.tolist() == [1, 0, 0]
 
 
-@pytest.mark.parametrize("column", [pa.array([1]), pa.array([b"EWR"]), pa.nulls(1), pa.array([True])])
+@pytest.mark.parametrize("column", [pa.array([1]), pa.array([b"EWR"]), pa.array([1]).dictionary_encode()])
 def test_categories_in_arrow_are_strings(column):
-    """Columns of other types are refused, and those of dictionaries unread."""
+    """Columns of other types are refused."""
     rejection = _ARROW.decode(arrow_body(pa.table({"n": [1.0], "c": column, "m": [1.0]})))
-    assert rejection == Rejection(Reason.WRONG_TYPE, "c", "one column of strings")
-    encoded = pa.array(["EWR"]).dictionary_encode()
-    refused = _ARROW.decode(arrow_body(pa.table({"n": [1.0], "c": encoded, "m": [1.0]})))
-    assert isinstance(refused, Rejection)
-    assert refused.reason is Reason.UNSUPPORTED_CONTENT
+    assert rejection == Rejection(Reason.WRONG_TYPE, "c", "one column of strings or booleans")
+
+
+def test_categories_in_arrow_come_as_any_writer_has_them():
+    """As strings of any kind, behind dictionaries, as booleans, which are texts too, and as nothing but nulls."""
+    texts = ["EWR", None, "nowhere", "true"]
+    plain = _decoded(pa.array(texts))
+    for kind in (pa.large_string(), pa.string_view()):
+        assert _decoded(pa.array(texts, kind)) == plain
+        encoded = pa.DictionaryArray.from_arrays(pa.array([0, None, 2, 1]), pa.array(["EWR", "true", "nowhere"], kind))
+        assert _decoded(encoded) == plain
+    assert _decoded(pa.array([True, None, False])) == _decoded(pa.array(["true", None, "false"]))
+    assert _decoded(pa.nulls(3)) == _decoded(pa.array([None] * 3, pa.string()))
+
+
+def _decoded(column):
+    rows = [1.0] * len(column)
+    found = _ARROW.decode(arrow_body(pa.table({"n": rows, "c": column, "m": rows})))
+    assert isinstance(found, ArrowQueries)
+    assert not found.rejected.any()
+    return found.features.tolist()
 
 
 def test_runs_of_good_queries_are_read_together():

@@ -1,8 +1,12 @@
 """The tables of a configuration that serves Kafka."""
 
+from pathlib import Path
+
 import pytest
 
+from connectors.kafka.security import OAuth
 from connectors.kafka.settings import KafkaSettings
+from connectors.kafka.tokens import TokenEndpoint
 from oracle.errors import InputError, StorageError
 from oracle.hosting.kafka_settings import kafka_settings
 from tests.support.configs import SECRET, refusal, write_secret
@@ -197,3 +201,63 @@ def test_settings_of_files_are_no_settings_of_kafka(load):
     found = load('[source]\nkind = "stdin"\n[sink]\nkind = "stdout"\n')
     with pytest.raises(InputError, match=r"source\.kind"):
         kafka_settings(found, "tiny")
+
+
+_TOKENS = '[kafka.sasl]\nmechanism = "OAUTHBEARER"\n'
+_ENDPOINT = 'token_endpoint = "https://authority.example:8443/token?realm=a"\nclient_id = "me"\n'
+
+
+def test_tokens_arrive(settings, tmp_path):
+    """Of a file, and of an authorization server with a secret, which no text shows."""
+    found = settings(_SOURCE, _SINK, _CLUSTER, _TOKENS + 'token_file = "t"\nextensions = {logicalCluster = "lkc-1"}\n')
+    sasl = found.security.sasl
+    assert isinstance(sasl, OAuth)
+    assert (found.security.protocol, sasl.token, sasl.extensions) == (
+        "SASL_PLAINTEXT",
+        Path("t").absolute(),
+        {"logicalCluster": "lkc-1"},
+    )
+    write_secret(tmp_path / "cs", SECRET + "\n")
+    more = f'client_secret_file = "{tmp_path / "cs"}"\nscope = "s"\ntoken_ca_file = "ca"\n'
+    sasl = settings(_SOURCE, _SINK, _CLUSTER, _TOKENS + _ENDPOINT + more).security.sasl
+    assert isinstance(sasl, OAuth)
+    assert isinstance(sasl.token, TokenEndpoint)
+    assert (sasl.token.client_id, sasl.token.client_secret, sasl.token.scope) == ("me", SECRET, "s")
+    assert sasl.token.files == (tmp_path / "cs", Path("ca").absolute())
+    assert SECRET not in repr(sasl)
+
+
+def test_a_secret_of_the_environment_goes_before_its_file_and_is_not_read_again(settings, monkeypatch, tmp_path):
+    """As with passwords; it stays as long as the process does."""
+    write_secret(tmp_path / "cs", "of the file")
+    file = f'client_secret_file = "{tmp_path / "cs"}"\n'
+    monkeypatch.setenv("PERPETUA_KAFKA__SASL__CLIENT_SECRET", SECRET)
+    sasl = settings(_SOURCE, _SINK, _CLUSTER, _TOKENS + _ENDPOINT + file).security.sasl
+    assert (sasl.token.client_secret, sasl.files) == (SECRET, ())
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (_TOKENS, "either token_file or token_endpoint"),
+        (_TOKENS + _ENDPOINT + 'token_file = "t"\n', "either token_file or token_endpoint"),
+        (_TOKENS + 'token_file = "t"\nusername = "u"\n', "must not have username"),
+        (_TOKENS + 'token_file = "t"\nscope = "s"\n', "must not have scope"),
+        (_TOKENS + _ENDPOINT, "kafka.sasl.client_secret_file is not set: must name the file, or set PERPETUA_KAFKA__"),
+        (_TOKENS + 'token_endpoint = "https://a/t"\n', "must have a client_id"),
+        ('[kafka.sasl]\nmechanism = "PLAIN"\n', "must have a username"),
+        ('[kafka.sasl]\nmechanism = "PLAIN"\nusername = "u"\ntoken_file = "t"\n', "must not have token_file"),
+        (_TOKENS + _ENDPOINT + f'client_secret = "{SECRET}"\n', "client_secret_file, or PERPETUA_KAFKA__SASL__CLIENT_"),
+        *(
+            (f'{_TOKENS}client_id = "c"\ntoken_endpoint = "{url}"\n', 'must be "https://HOST/PATH"')
+            for url in ("http://authority.example/t", "ftp://a/t", "https:///t", f"https://u:{SECRET}@a/t", "a", "")
+        ),
+        (f'{_TOKENS}client_id = "c"\ntoken_endpoint = "https://a:99999/t"\n', 'must be "https://HOST/PATH"'),
+        (f'{_TOKENS}client_id = "c"\ntoken_endpoint = "https://a/t\\r\\nX: y"\n', 'must be "https://HOST/PATH"'),
+        (_TOKENS + 'token_file = "t"\nextensions = {auth = "x"}\n', "must have names of letters"),
+        (_TOKENS + 'token_file = "t"\nextensions = {a = "x\\u0001auth=y"}\n', "must have names of letters"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(settings, table, said):
+    """By name, without a secret."""
+    assert said in refusal(lambda: settings(_SOURCE, _SINK, _CLUSTER, table))

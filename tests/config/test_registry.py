@@ -115,3 +115,8 @@ def test_a_missing_extra_is_named(load, monkeypatch):
     monkeypatch.setattr(registered, "find_spec", lambda _name: None)
     with pytest.raises(InputError, match=r"pip install 'perpetua\[schemas\]'"):
         open_registry(load(_source("avro"), _SINK, _CLUSTER, _URL), small_plan())
+
+
+def test_a_standby_is_refused(load):
+    """It would follow without the schemas."""
+    assert "source.standby" in refusal(lambda: load(_source("avro") + "standby = true\n", _SINK, _CLUSTER, _URL))

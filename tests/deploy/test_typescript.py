@@ -200,6 +200,29 @@ def test_http_behind_a_gateway(built: Path, tmp_path: Path, status: int):
         assert len(set(keys)) == 1
 
 
+def test_http_refusals_in_doubt(run: _Run):
+    """A refusal behind a try that may have been taken is told as not known, and says so; a first one is a refusal."""
+    for status in (None, 502):
+        with gateway(status, then=401) as (url, _):
+            program = run("http", url, TOKEN)
+            doubtful = program.ask("a")
+            assert (doubtful["error"], program.written("a")) == ("UnansweredError", None)
+            assert "401: no; an earlier try may have been taken" in doubtful["message"]
+            assert (program.ask("b")["error"], program.written("b")) == ("RefusedError", False)
+
+
+def test_http_goes_nowhere_else(run: _Run):
+    """The token is not sent to a place that is no answer's; an answer that is no longer kept is told by its class."""
+    for where in ("", "@example.org/x", "//example.org/v1/answers/01", "/v1/answers/01/..", "/v1/answers/01?x"):
+        with gateway(502, then=202, where=where) as (url, _):
+            program = run("http", url, TOKEN)
+            told = program.ask("a")
+            assert (told["error"], program.written("a")) == ("BusError", True)
+            assert "202: it does not answer as a daemon does" in told["message"]
+    with gateway(502, then=202, where="/v1/answers/01") as (url, _):
+        assert run("http", url, TOKEN).ask("a")["error"] == "NotKeptError"
+
+
 def test_kafka(kafka: KafkaModelUnderTest, run: _Run):
     """Answers come on a topic; those of questions asked while the daemon is away too; the log has each once."""
     config = kafka.config()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from connectors.base import AVRO, JSON, UNKNOWN_SCHEMA, Deliveries, Delivery
+from connectors.base import AVRO, JSON, REGISTERED, UNKNOWN_SCHEMA, Deliveries, Delivery
 from connectors.registry.client import RegisteredSchema
 from oracle.codec.registered.writers import Writers
 from oracle.errors import BusError, LogDivergedError
@@ -92,16 +92,26 @@ async def _kinds(source: RegisteredSource, position: int = 0, limit: int = 100) 
 async def test_an_unknown_schema_stays_unknown_to_its_message_only(tmp_path: Path) -> None:
     """When the registry has it later, messages that come later are queries; the earlier one is none for ever."""
     client = _Client({1: _SCHEMA})
-    assert await _kinds(_source(_log(1, 9, 1), client, tmp_path)) == [AVRO, UNKNOWN_SCHEMA, AVRO]
+    assert await _kinds(_source(_log(1, 9, 1), client, tmp_path)) == [REGISTERED, UNKNOWN_SCHEMA, REGISTERED]
     client.known[9] = _SCHEMA
-    assert await _kinds(_source(_log(1, 9, 1, 9), client, tmp_path)) == [AVRO, UNKNOWN_SCHEMA, AVRO, AVRO]
-    assert await _kinds(_source(_log(1, 9, 1, 9), client, tmp_path, 4)) == [AVRO, UNKNOWN_SCHEMA, AVRO, AVRO]
+    assert await _kinds(_source(_log(1, 9, 1, 9), client, tmp_path)) == [
+        REGISTERED,
+        UNKNOWN_SCHEMA,
+        REGISTERED,
+        REGISTERED,
+    ]
+    assert await _kinds(_source(_log(1, 9, 1, 9), client, tmp_path, 4)) == [
+        REGISTERED,
+        UNKNOWN_SCHEMA,
+        REGISTERED,
+        REGISTERED,
+    ]
 
 
 async def test_a_log_is_read_again_without_the_registry(tmp_path: Path) -> None:
     """What ids mean, and what was unknown, is kept."""
-    assert await _kinds(_source(_log(1, 9), _Client({1: _SCHEMA}), tmp_path)) == [AVRO, UNKNOWN_SCHEMA]
-    assert await _kinds(_source(_log(1, 9), _Client(away=True), tmp_path, 2)) == [AVRO, UNKNOWN_SCHEMA]
+    assert await _kinds(_source(_log(1, 9), _Client({1: _SCHEMA}), tmp_path)) == [REGISTERED, UNKNOWN_SCHEMA]
+    assert await _kinds(_source(_log(1, 9), _Client(away=True), tmp_path, 2)) == [REGISTERED, UNKNOWN_SCHEMA]
 
 
 async def test_while_the_registry_is_away_nothing_is_lost(tmp_path: Path) -> None:
@@ -134,7 +144,7 @@ async def test_many_ids_are_asked_for_in_parts(tmp_path: Path) -> None:
     kinds = [*first.content_types]
     while some := await source.fetch(1000, 0.0):
         kinds += some.content_types
-    assert kinds == [AVRO, UNKNOWN_SCHEMA] * 100
+    assert kinds == [REGISTERED, UNKNOWN_SCHEMA] * 100
     assert max(map(client.asked.count, client.asked)) == 2
 
 
@@ -145,19 +155,19 @@ async def test_what_else_clients_call_avro_is_avro_and_others_are_left_alone(tmp
     bodies = [body, body, None, b"\1\0\0\0\1", body]
     log = [Delivery(at, one, kind) for at, (one, kind) in enumerate(zip(bodies, kinds, strict=True), 1)]
     client = _Client({1: _SCHEMA})
-    assert await _kinds(_source(log, client, tmp_path)) == [AVRO, JSON, AVRO, AVRO, "text/plain"]
+    assert await _kinds(_source(log, client, tmp_path)) == [REGISTERED, JSON, REGISTERED, REGISTERED, "text/plain"]
     assert client.asked == [1]
 
 
 async def test_a_registry_that_has_lost_what_was_answered_is_waited_for(tmp_path: Path) -> None:
     """A log that seems to have diverged may not have; nothing about the messages is kept."""
     source = _source(_log(1, 9), _Client({1: _SCHEMA}), tmp_path, 2)
-    assert await _kinds(source) == [AVRO, UNKNOWN_SCHEMA]
+    assert await _kinds(source) == [REGISTERED, UNKNOWN_SCHEMA]
     with pytest.raises(BusError, match="ids 9"), source.explained():
         raise LogDivergedError("log diverged")
     assert SchemaLog(tmp_path / "s.jsonl").open(0)[1] == frozenset()
     source = _source(_log(1, 9), _Client({1: _SCHEMA, 9: _SCHEMA}), tmp_path, 2)
-    assert await _kinds(source) == [AVRO, AVRO]
+    assert await _kinds(source) == [REGISTERED, REGISTERED]
     with pytest.raises(LogDivergedError), source.explained():
         raise LogDivergedError("log diverged")
 
@@ -165,5 +175,5 @@ async def test_a_registry_that_has_lost_what_was_answered_is_waited_for(tmp_path
 async def test_a_look_keeps_nothing(tmp_path: Path) -> None:
     """As `perpetua check` has it."""
     client = _Client({1: _SCHEMA})
-    assert await _kinds(_source(_log(1, 9), client, tmp_path, keeps=False)) == [AVRO, UNKNOWN_SCHEMA]
+    assert await _kinds(_source(_log(1, 9), client, tmp_path, keeps=False)) == [REGISTERED, UNKNOWN_SCHEMA]
     assert SchemaLog(tmp_path / "s.jsonl").open(0) == ([], frozenset())

@@ -26,10 +26,10 @@ from oracle.runtime.daemon import Daemon, DaemonSettings
 from oracle.state.folder import FolderStore
 from oracle.state.format import Snapshot
 from oracle.state.keys import create_key_file
-from oracle.telemetry.health import Health
 from oracle.telemetry.ledger_event import shard_event
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.metrics import Metrics
+from oracle.telemetry.models import Models
+from oracle.telemetry.observers import Observers
 from oracle.telemetry.registry import Registry
 from oracle.web.app import make_app
 from tests.leaks.coupling import couple
@@ -123,28 +123,16 @@ class _Run:
     async def serve(self) -> None:
         """Serve the stream chunk by chunk, take a look behind each, and see what is left."""
         registry = Registry(self._plan, PublicLog(self._output, "json", "tiny"), version="1.2", now=self._clock)
-        health = Health(registry, lambda _shard: self._state, 60.0, clock=self._clock, now=self._clock)
-        metrics = Metrics(
-            registry,
-            unready=lambda: frozenset(found.shard for found in health.not_ready()),
-            now=self._clock,
-        )
-        app = make_app(
-            registry,
-            health,
-            metrics,
-            self._clock,
-            token=None,
-            host="leaks",
-            clock=count().__next__,  # nothing is kept
-        )
+        models = Models.only(registry, lambda _shard: self._state, PublicLog(self._output, "json", "tiny"))
+        observers = Observers(models, 60.0, clock=self._clock, now=self._clock)
+        app = make_app(observers, token=None, host="leaks", clock=count().__next__)  # nothing is kept
         serving = asyncio.create_task(self._daemon(registry).run())
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://leaks") as client:
             for start in range(0, len(self._world.messages), CHUNK):
                 self._send(self._world.messages[start : start + CHUNK])
                 await self._until_saved(serving, start + CHUNK)
                 self._clock.tick()
-                health.look()
+                observers.look()
                 await self._look(client)
             self._bus.finish()
             await serving

@@ -125,12 +125,12 @@ def log_reason(patch: Patch, read: Callable[[], object]) -> None:
 
 def in_status(patch: Patch, name: str, read: Callable[[], float]) -> None:
     """Add a field to /status."""
-    real = app.__dict__["status_json"]
+    real = app.__dict__["status_of"]
 
-    def status_json(*args: Any) -> bytes:
+    def status_of(*args: Any) -> bytes:
         return msgspec.json.encode(msgspec.json.decode(real(*args)) | {name: read()})
 
-    patch.setattr(app, "status_json", status_json)
+    patch.setattr(app, "status_of", status_of)
 
 
 def padded(owner: type[Any], count: Callable[[Any], int], patch: Patch) -> None:

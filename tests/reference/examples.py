@@ -11,7 +11,7 @@ FILES: Final = {
 }
 """The parsed examples, by name; what holds `[model]` is a model file, the others are configurations."""
 
-_LISTS: Final = ("features", "attributes", "preprocessing")
+_LISTS: Final = ("features", "attributes", "preprocessing", "models")
 """Tables that there are many of."""
 
 Step = str | int
@@ -48,7 +48,7 @@ def where(path: tuple[Step, ...], key: str, chosen: Mapping[str, Sequence[str]])
         chosen: What the table must hold beside it: one of so many values of other keys.
     """
     for file, document in FILES.items():
-        count = len(document.get("model", {}).get(path[-1], ()))
+        count = len(at(document, path) or ())
         for way in [(*path, index) for index in range(count)] if path[-1] in _LISTS else [path]:
             table = at(document, way)
             if table is not None and key in table and all(table.get(name) in values for name, values in chosen.items()):

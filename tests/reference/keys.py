@@ -10,6 +10,7 @@ import msgspec
 from pydantic import BaseModel
 
 from oracle.config.daemon import Config, tables_of
+from oracle.config.models import ModelEntry
 from oracle.planning.attributes import Attribute
 from oracle.planning.ensemble.model import Transformer
 from oracle.planning.kinds import KINDS
@@ -100,23 +101,27 @@ def _struct(
 
 
 def config_tables() -> Iterator[Table]:
-    """Yield the tables of a configuration, in the order of its types."""
+    """Yield the tables of a configuration, in the order of its types, and what an entry of `[[models]]` has beside."""
     for (path, table), places in groupby(tables_of(Config), lambda found: (_path(*found), found[1])):
         kinds = [place[-1] for place, _ in places] if "kind" in table.model_fields else []
         choice = " or ".join(f'`kind = "{kind}"`' for kind in kinds)
         title = f"`[{'.'.join(path)}]`" + (f", {choice}" if kinds else "")
-        described, schema = _described(table), table.model_json_schema()["properties"]
-        keys = tuple(
-            Key(
-                name,
-                {**schema[name], **next(iter(schema[name].get("anyOf", ())), {})},
-                field.is_required(),
-                described[name],
-            )
-            for name, field in table.model_fields.items()
-            if name != "kind"
+        yield Table(title, path, {"kind": kinds} if kinds else {}, _summary(table), _config_keys(table))
+    yield Table("`[[models]]`", ("models",), {}, _summary(ModelEntry), _config_keys(ModelEntry))
+
+
+def _config_keys(table: type[BaseModel]) -> tuple[Key, ...]:
+    described, schema = _described(table), table.model_json_schema()["properties"]
+    return tuple(
+        Key(
+            name,
+            {**schema[name], **next(iter(schema[name].get("anyOf", ())), {})},
+            field.is_required(),
+            described[name],
         )
-        yield Table(title, path, {"kind": kinds} if kinds else {}, _summary(table), keys)
+        for name, field in table.model_fields.items()
+        if name != "kind"
+    )
 
 
 def _path(place: tuple[str, ...], table: type[BaseModel]) -> tuple[str, ...]:

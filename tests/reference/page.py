@@ -26,7 +26,7 @@ _CONFIGURATION: Final = """\
 
 What `perpetua serve`, `check` and `topics` read. Every key can come from the environment instead, which goes before the
 file: `PERPETUA_`, the names of the tables and the key in capitals, and two underscores between them, as in
-`PERPETUA_SERVICE__LOG=json`.
+`PERPETUA_SERVICE__LOG=json`. Where there are `[[models]]`, it goes before each of them.
 
 `source.kind` and `sink.kind` say which keys `[source]` and `[sink]` have: `jsonl` or `parquet` (both of them, or
 neither), `stdin` and `stdout`, `kafka` with `[kafka]`, `mqtt` with `[mqtt]`, `http` with `[http]`.

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oracle.config.daemon import Config, load_config, tables_of
+from oracle.config.daemon import Config, load_configs, tables_of
 from oracle.errors import InputError
 from oracle.planning.attributes import Attribute
 from oracle.planning.kinds import KINDS
@@ -44,7 +44,8 @@ def read(tmp_path_factory):
             return parse_model(document)
         path = folder / "serve.toml"
         path.write_text(_toml(document))
-        return load_config(path)
+        configs = load_configs(path)
+        return next(iter(configs.values()))
 
     return read
 
@@ -53,7 +54,11 @@ def _toml(tables, path=()):
     """Return a configuration as TOML."""
     lines = []
     for name, value in tables.items():
-        if isinstance(value, dict) and name not in {"first_offset", "stop_at"}:
+        if name == "models":
+            for entry in value:
+                own = (f"{key} = {_inline(inner)}" for key, inner in entry.items())
+                lines += ["[[models]]", *own]
+        elif isinstance(value, dict) and name not in {"first_offset", "stop_at"}:
             lines += [f"[{'.'.join((*path, name))}]", _toml(value, (*path, name))]
         elif isinstance(value, dict):
             lines.append(f"{name} = {{ {', '.join(f'{json.dumps(k)} = {v}' for k, v in value.items())} }}")
@@ -62,6 +67,13 @@ def _toml(tables, path=()):
         else:
             lines.append(f"{name} = {json.dumps(value)}")
     return "\n".join(lines)
+
+
+def _inline(value):
+    """Return a value as TOML has it within a line."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {_inline(inner)}' for key, inner in value.items())} }}"
+    return json.dumps(value)
 
 
 def _changed(place, name, value):
@@ -152,6 +164,11 @@ def test_a_password_comes_from_the_environment_as_shown(read, monkeypatch, file,
     assert getattr(table, name.split(".")[1]).password.get_secret_value() == "secret"
 
 
+def _field(place, name):
+    """Return what a refusal calls a key."""
+    return re.sub(r"\.(\d+)", r"[\1]", ".".join(map(str, (*place.path, name))))
+
+
 def _places(table, key):
     """Return every example that a key can be set in: of what predictors have in common, those of all predictors."""
     if table.path != ("model",) or table.chosen:
@@ -167,7 +184,7 @@ def test_a_range_is_the_one_that_is_enforced(read, table, key):
     places = _places(table, key)
 
     def refused(value, place):
-        field = re.sub(r"\.(\d+)", r"[\1]", ".".join(map(str, (*place.path, key.name))))
+        field = _field(place, key.name)
         try:
             read(_changed(place, key.name, value))
         except InputError as error:
@@ -224,4 +241,4 @@ def test_names_and_addresses_are_refused_by_name(read, table, key):
     place = next(where(table.path, key.name, table.chosen))
     with pytest.raises(InputError) as caught:
         read(_changed(place, key.name, [""] if key.schema.get("type") == "array" else ""))
-    assert caught.value.field.startswith(".".join((*table.path, key.name)))
+    assert caught.value.field.startswith(_field(place, key.name))

@@ -2,8 +2,6 @@
 
 import asyncio
 import io
-import os
-import signal
 import time
 
 import pytest
@@ -13,7 +11,6 @@ from oracle.runtime.fleet import Fleet
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.registry import Registry
 from tests.support.shards import small_plan
-from tests.support.waiting import limits_of
 
 
 class _Stubborn:
@@ -109,19 +106,6 @@ class _Group:
 
     async def run(self, _on_failure):
         await asyncio.Event().wait()
-
-
-async def test_the_limit_ends_with_the_stop(monkeypatch):
-    """What a process does after its shards have stopped cannot make it exit with 124."""
-    limits = limits_of(monkeypatch)
-    fleet = _fleet([], drain_seconds=30.0)
-    fleet.install_signals(lambda _code: None)
-    running = asyncio.create_task(fleet.run(_Group()))
-    await _turns()
-    os.kill(os.getpid(), signal.SIGTERM)
-    await running
-    (limit,) = limits
-    assert limit.cancelled()
 
 
 async def test_want_of_resources_ends_the_daemon():

@@ -102,7 +102,16 @@ def schema(*fields, **slots):
     return frame(1, Table(_1=Vector(fields), **slots))
 
 
-def batch(rows, nodes, buffers, body=b"", **slots):
-    """Return the frame of a record batch; nodes and buffers are pairs of numbers."""
+def batch(rows, nodes, buffers, body=b"", *, own=None, **slots):
+    """Return the frame of a record batch; nodes and buffers are pairs of numbers; `own` is the message's metadata."""
+    return frame(3, _columns(rows, nodes, buffers, **slots), body, **({} if own is None else {"_4": own}))
+
+
+def dictionary(number, rows, nodes, buffers, *, delta=0):
+    """Return the frame of a dictionary of nothing, as `batch`."""
+    return frame(2, Table(_0=number, _1=_columns(rows, nodes, buffers), _2=delta))
+
+
+def _columns(rows, nodes, buffers, **slots):
     parts = [Bytes(b"".join(struct.pack("<qq", *pair) for pair in pairs), len(pairs)) for pairs in (nodes, buffers)]
-    return frame(3, Table(_0=rows, _1=parts[0], _2=parts[1]), body, **slots)
+    return Table(_0=rows, _1=parts[0], _2=parts[1], **slots)

@@ -1,4 +1,4 @@
-"""A gateway before a daemon that answers over HTTP, which does not hear what the daemon says to the first question."""
+"""A gateway before a daemon that answers over HTTP, which does not tell what the daemon says to the first question."""
 
 import threading
 from collections.abc import Iterator
@@ -9,8 +9,14 @@ ANSWER = b'{"id":"a","label":1,"model":"vfr","round":0,"phase":1}'
 
 
 @contextmanager
-def gateway(status: int) -> Iterator[tuple[str, list[str | None]]]:
-    """Say `status` to the first question and `ANSWER` to all others; lend the URL and the keys that came."""
+def gateway(status: int | None, then: int = 200, where: str = "") -> Iterator[tuple[str, list[str | None]]]:
+    """Say one thing to the first question, and another to all others; lend the URL and the keys that came.
+
+    Args:
+        status: To the first one; None to say nothing, and end the connection.
+        then: To the others; with 200 comes `ANSWER`, with any other status a refusal.
+        where: `Location` of what is said to the others.
+    """
     keys: list[str | None] = []
 
     class Gateway(BaseHTTPRequestHandler):
@@ -20,14 +26,19 @@ def gateway(status: int) -> Iterator[tuple[str, list[str | None]]]:
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
             keys.append(self.headers["Idempotency-Key"])
-            first = len(keys) == 1
-            self._say(status if first else 200, b"{}" if first else ANSWER)
+            if len(keys) > 1:
+                self._say(then, ANSWER if then == 200 else b'{"message":"no"}', where)
+            elif status is not None:
+                self._say(status, b"{}")
+            else:
+                self.close_connection = True
 
         def log_message(self, *_args: object) -> None:
             """Say nothing."""
 
-        def _say(self, code: int, body: bytes) -> None:
+        def _say(self, code: int, body: bytes, where: str = "") -> None:
             self.send_response(code)
+            self.send_header("Location", where)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

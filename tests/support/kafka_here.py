@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from oracle.config.daemon import load_config
-from oracle.hosting.kafka import check_topics, make_fleet, open_model
+from oracle.hosting.kafka import KafkaModel, check_topics, open_model
+from oracle.hosting.models import Opener, make_fleets
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.registry import Registry
+from oracle.telemetry.models import Models
 from tests.support.waiting import TIMEOUT, until
 
 _POLL = 0.1
@@ -58,10 +59,14 @@ async def _serve(config: Path, done: Callable[[Lines], bool], settings: dict[str
     model = replace(model, settings=replace(model.settings, **settings))
     stream = io.StringIO()
     await check_topics(model)
-    log = PublicLog(stream, "json", model.plan.name)
-    registry = Registry(model.plan, log, version="test", shards=model.shards, grouped=True)
-    fleet, membership = make_fleet(model, registry, "test")
-    serving = asyncio.create_task(fleet.run(membership))
+    models = Models([model.name], PublicLog(stream, "json", model.name), version="test")
+
+    async def opened() -> KafkaModel:
+        return model
+
+    openers = {model.name: Opener(model.settings.topic, opened)}
+    fleets, group = make_fleets(model.settings, openers, models, model.config.service.drain_seconds)
+    serving = asyncio.create_task(fleets.run(group))
     try:
         async with asyncio.timeout(TIMEOUT):
             while not serving.done() and not await asyncio.to_thread(done, _lines(stream)):
@@ -70,7 +75,7 @@ async def _serve(config: Path, done: Callable[[Lines], bool], settings: dict[str
         places = [_places(task) for task in asyncio.all_tasks()]
         raise AssertionError(f"not done in {TIMEOUT:g} s; log: {_lines(stream)[-20:]}; tasks: {places}") from None
     finally:
-        fleet.stop()
+        fleets.stop()
         await serving
     return _lines(stream)
 

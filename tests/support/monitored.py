@@ -25,7 +25,12 @@ _COUNTERS: Final = (
     "perpetua_disturbances",
     "perpetua_undelivered",
 )
-_OF_PROCESS: Final = {"perpetua_joined": 1.0, "perpetua_shards_planned": 2.0, "perpetua_group_strangers": 0.0}
+_OF_PROCESS: Final = {
+    "perpetua_joined": 1.0,
+    "perpetua_shards_planned": 2.0,
+    "perpetua_group_strangers": 0.0,
+    "perpetua_model_down": 0.0,
+}
 """The gauges of a process, and what they say while all is well with two shards."""
 
 _HISTOGRAMS: Final = (
@@ -37,6 +42,7 @@ _HISTOGRAMS: Final = (
 _HEALTHY: Final = {
     "perpetua_ready": 1.0,
     "perpetua_bus_refused": 0.0,
+    "perpetua_paused": 0.0,
     "perpetua_lag_records": 3.0,
     "perpetua_lag_seconds": 0.5,
     "perpetua_snapshot_timestamp_seconds": 1.8e9,

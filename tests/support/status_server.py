@@ -40,6 +40,8 @@ class StatusServer:
         delay: Seconds that /status waits before it answers.
         token: The bearer token that /status wants, if any. The page itself, which says nothing, is anyone's.
         asked: The paths asked for so far, in order.
+        models: The models that /status was asked for so far, in order; None where none was named.
+        others: What /status says of a model that is named, instead.
         written: The methods other than GET that were used so far.
     """
 
@@ -58,6 +60,8 @@ class StatusServer:
         self.delay = 0.0
         self.token: str | None = None
         self.asked: list[str] = []
+        self.models: list[str | None] = []
+        self.others: dict[str, Mapping[str, Any]] = {}
         self.written: list[str] = []
 
     @property
@@ -104,10 +108,12 @@ class StatusServer:
 
     async def _status(self, request: Request) -> Response:
         self._note(request)
+        model = request.query_params.get("model")
+        self.models.append(model)
         await asyncio.sleep(self.delay)
         given = request.headers.get("Authorization", "")
         if self.token is not None and not hmac.compare_digest(given.encode(), f"Bearer {self.token}".encode()):
             return Response("token wanted", 401, {**_HEADERS, "WWW-Authenticate": "Bearer"})
         if isinstance(self.document, bytes):
             return Response(self.document, self.code, _HEADERS, "application/json")
-        return JSONResponse(self.document, self.code, _HEADERS)
+        return JSONResponse(self.others.get(model or "", self.document), self.code, _HEADERS)

@@ -8,8 +8,9 @@ import pytest
 from connectors.base import Lag
 from oracle.errors import BusError, SourceError, StorageError
 from oracle.predictors.base import PublicFacts
-from oracle.telemetry.health import Health
 from oracle.telemetry.log import PublicLog
+from oracle.telemetry.models import Models
+from oracle.telemetry.observers import Observers
 from oracle.telemetry.registry import Registry
 from oracle.telemetry.trends import Trends
 from tests.support.shards import small_plan
@@ -22,9 +23,11 @@ class _Bench:
         self.now = 0.0
         self.lag: Lag | None = None
         self.registry = Registry(small_plan(), PublicLog(io.StringIO()), version="1", grouped=grouped)
-        self.health = Health(
-            self.registry, lambda _shard: folder, limit, clock=lambda: self.now, now=lambda: 1e9 + self.now
-        )
+        models = Models.only(self.registry, lambda _shard: folder, PublicLog(io.StringIO()))
+        self.observers = Observers(models, limit, clock=lambda: self.now, now=lambda: 1e9 + self.now)
+        observed = self.observers.of(small_plan().name)
+        assert observed is not None
+        self.health = observed.health
 
     def serve(self, shard=0, rounds=0):
         reporter = self.registry.shard(shard)
@@ -181,7 +184,7 @@ async def test_no_thread_for_a_trial(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(asyncio, "to_thread", no_thread)
-        task = asyncio.create_task(bench.health.run())
+        task = asyncio.create_task(bench.observers.run())
         for _ in range(3):
             await asyncio.sleep(0)
         bench.health.look()
@@ -199,7 +202,7 @@ async def test_run_looks_until_cancelled(tmp_path):
     """It begins at once, and leaves no task behind."""
     bench = _Bench(tmp_path)
     bench.serve(rounds=7)
-    task = asyncio.create_task(bench.health.run())
+    task = asyncio.create_task(bench.observers.run())
     await asyncio.sleep(0.05)
     task.cancel()
     await asyncio.wait({task})

@@ -4,7 +4,6 @@ import io
 import math
 from dataclasses import replace
 
-import msgspec
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
@@ -28,6 +27,7 @@ _NAMES = {
         [
             "perpetua_start_time_seconds",
             "perpetua_joined",
+            "perpetua_model_down",
             "perpetua_shards_planned",
             "perpetua_group_strangers",
             "perpetua_group_failures_total",
@@ -44,6 +44,7 @@ _NAMES = {
             "perpetua_snapshot_failures_total",
             "perpetua_bus_failures_total",
             "perpetua_bus_refused",
+            "perpetua_paused",
             "perpetua_disturbances_total",
             "perpetua_undelivered_total",
             "perpetua_ready",
@@ -160,6 +161,7 @@ def test_values_are_the_records():
         "perpetua_bus_failures_total": 0,
         "perpetua_undelivered_total": 1,
         "perpetua_bus_refused": 0,
+        "perpetua_paused": 0,
         "perpetua_ready": 1,
         "perpetua_lag_records": 3,
         "perpetua_lag_seconds": 1.5,
@@ -298,8 +300,9 @@ def test_labels_are_escaped(wanted, parse):
     bench = _Bench()
     bench.serve()
     collector = bench.metrics.collector()
-    plan = msgspec.structs.replace(small_plan(), name='a "b" \\ c')
-    odd = replace(collector, telemetry=replace(collector.telemetry, plan=plan))
+    (moment,) = collector.moments
+    named = replace(moment, telemetry=replace(moment.telemetry, model='a "b" \\ c'))
+    odd = replace(collector, moments=(named,), down={named.telemetry.model: False})
     samples = [sample for family in parse(encode(odd, wanted).decode()) for sample in family.samples]
     assert {sample.labels.get("model") for sample in samples} == {'a "b" \\ c', None}
 

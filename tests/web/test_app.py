@@ -16,6 +16,7 @@ from oracle.planning.kinds import KINDS
 from oracle.planning.promise import Promise, promise_of
 from oracle.predictors.base import PublicFacts
 from oracle.telemetry.log import PublicLog
+from oracle.telemetry.models import Models
 from oracle.telemetry.registry import Registry
 from oracle.web import server
 from oracle.web.guard import HEADERS
@@ -54,7 +55,8 @@ async def _site(folder, *, grouped=False, plan=None, **settings):
     output = io.StringIO()
     log = PublicLog(output, "json", "tiny")
     registry = Registry(plan or small_plan(), log, version="1.2", grouped=grouped)
-    async with serving(WebConfig(port=0, **settings), registry, lambda _shard: folder, log):
+    models = Models.only(registry, lambda _shard: folder, log)
+    async with serving(WebConfig(port=0, **settings), models, log):
         (listening,) = [json.loads(line) for line in output.getvalue().splitlines()]
         assert listening["event"] == "web.listening"
         yield _Site(registry, output, listening["port"])

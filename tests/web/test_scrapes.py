@@ -32,7 +32,7 @@ class _Maker:
 def _scrapes(monkeypatch):
     maker: Any = _Maker()
     monkeypatch.setattr(scrapes, "encode", maker.encode)
-    return maker, Scrapes(maker, lambda: maker.now)
+    return maker, Scrapes(maker.collector, lambda: maker.now)
 
 
 async def test_bytes_are_kept_for_a_second(monkeypatch):

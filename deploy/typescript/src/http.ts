@@ -2,17 +2,23 @@
 import { Client } from "./client.js";
 import type { Answered, Bus } from "./client.js";
 import { BusError, InputError, NotKeptError, RefusedError, UnansweredError } from "./errors.js";
-import { Backoff, Gate } from "./waiting.js";
+import { Backoff, CLOSED, Gate } from "./waiting.js";
 
 const AT_ONCE = 16;
 const MOST_MILLISECONDS = 60_000;
 const WAIT = { Prefer: "wait=5" };
 const UNSAID = new Set([502, 503, 504]); // a busy daemon, or a gateway that did not hear what it said
 
+const ANSWERS = /^\/v1\/answers\/[0-9a-f]+$/;
+const NO_DAEMON = "it does not answer as a daemon does";
+const DOUBT = "an earlier try may have been taken: then the question takes a round; nothing tells whether it was";
+
 interface Reply {
   readonly status: number;
   readonly where: string;
   readonly body: string;
+  /** Whether an earlier try, which nothing was heard of, may have been taken. */
+  readonly doubtful?: boolean;
 }
 
 /** Returns a client of a daemon over HTTP: its "http://HOST:PORT" or "https://HOST", and a token of its. */
@@ -49,8 +55,13 @@ class HttpBus implements Bus {
   async send(correlation: string, body: string): Promise<boolean> {
     const reply = await this.#untilSaid("POST", "/v1/ask", { "Idempotency-Key": correlation, Prefer: "wait=0" }, body);
     if (isAnswer(reply)) this.#answered(correlation, reply.body);
-    else if (reply.status === 202) void this.#fetch(correlation, reply.where);
-    else throw this.#refused(reply);
+    else if (reply.status === 202 && ANSWERS.test(reply.where)) void this.#fetch(correlation, reply.where);
+    else if (reply.status === 202) this.#answered(correlation, new BusError(`${this.#url}: 202: ${NO_DAEMON}`));
+    else if (!reply.doubtful) throw this.#refused(reply);
+    else {
+      this.#answered(correlation, new UnansweredError(`${this.#said(reply)}; ${DOUBT}`));
+      return false;
+    }
     return true;
   }
 
@@ -75,12 +86,12 @@ class HttpBus implements Bus {
   /** Makes a request until there is a reply to it, and the daemon is not busy. */
   async #untilSaid(method: string, path: string, headers: Record<string, string>, body?: string): Promise<Reply> {
     const backoff = new Backoff();
-    for (;;) {
+    for (let doubtful = false; ; doubtful = true) {
       try {
         const reply = await this.#call(method, path, headers, body);
-        if (!UNSAID.has(reply.status)) return reply;
+        if (!UNSAID.has(reply.status)) return { ...reply, doubtful };
       } catch {
-        if (this.#closing.signal.aborted) throw new UnansweredError("the client is closed");
+        if (this.#closing.signal.aborted) throw new UnansweredError(CLOSED);
       }
       await backoff.pause(this.#closing.signal);
     }
@@ -114,7 +125,7 @@ class HttpBus implements Bus {
   }
 
   #said(reply: Reply): string {
-    let said = "it does not answer as a daemon does";
+    let said = NO_DAEMON;
     try {
       said = String((JSON.parse(reply.body) as { message: unknown }).message ?? said);
     } catch {

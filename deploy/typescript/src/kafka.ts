@@ -5,7 +5,8 @@ import type { Admin, Consumer, IHeaders, KafkaConfig, Producer } from "kafkajs";
 import { Client } from "./client.js";
 import type { Answered, Bus, Failed } from "./client.js";
 import { BusError, InputError, PerpetuaError, RefusedError } from "./errors.js";
-import { Backoff } from "./waiting.js";
+import { Backoff, CLOSED, refuseAll, sent } from "./waiting.js";
+import type { Told } from "./waiting.js";
 
 const BATCH_BYTES = 16_384;
 const REFUSALS = new Set([
@@ -49,7 +50,7 @@ export async function kafka(
 interface Waiting {
   readonly body: string;
   readonly headers: IHeaders;
-  readonly told: (written: boolean | PerpetuaError) => void;
+  readonly told: Told;
 }
 
 class KafkaBus implements Bus {
@@ -130,19 +131,15 @@ class KafkaBus implements Bus {
   }
 
   async send(correlation: string, body: string): Promise<boolean> {
-    if (this.#closing.signal.aborted) throw new RefusedError("the client is closed");
     const headers = { "content-type": "application/json", "correlation-id": correlation, "reply-topic": this.#replies };
-    const written = new Promise<boolean | PerpetuaError>((told) => this.#waiting.push({ body, headers, told }));
-    this.#writing ??= this.#write();
-    const outcome = await written;
-    if (typeof outcome !== "boolean") throw outcome;
-    return outcome;
+    return sent(this.#closing.signal, (told) => {
+      this.#waiting.push({ body, headers, told });
+      this.#writing ??= this.#write();
+    });
   }
 
   async close(): Promise<void> {
-    this.#closing.abort();
-    const closed = new RefusedError("the client is closed");
-    for (const { told } of this.#waiting.splice(0)) told(closed);
+    refuseAll(this.#closing, this.#waiting);
     for (const client of [this.#producer, this.#consumer]) await client?.disconnect().catch(() => {});
     await this.#writing;
     if (this.#consumer !== undefined) {
@@ -191,7 +188,7 @@ class KafkaBus implements Bus {
         await backoff.pause(this.#closing.signal);
       }
     }
-    return this.#tries > 0 ? false : new RefusedError("the client is closed");
+    return this.#tries > 0 ? false : new RefusedError(CLOSED);
   }
 
   async #connected(): Promise<Producer> {
@@ -201,7 +198,7 @@ class KafkaBus implements Bus {
       retry: { retries: 5, maxRetryTime: 2000 },
       createPartitioner: () => ({ message }) => {
         // Asked for each message each time that a batch is sent.
-        if (this.#closing.signal.aborted) throw new kafkajs.KafkaJSNonRetriableError("the client is closed");
+        if (this.#closing.signal.aborted) throw new kafkajs.KafkaJSNonRetriableError(CLOSED);
         this.#tries += 1;
         return message.partition!;
       },

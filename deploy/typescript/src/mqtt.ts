@@ -5,7 +5,8 @@ import type { IClientOptions, IConnackPacket, MqttClient } from "mqtt";
 import { Client } from "./client.js";
 import type { Answered, Bus, Failed } from "./client.js";
 import { BusError, InputError, PerpetuaError, RefusedError } from "./errors.js";
-import { Backoff, within } from "./waiting.js";
+import { Backoff, refuseAll, sent, within } from "./waiting.js";
+import type { Told } from "./waiting.js";
 
 const NOBODY = 0x10;
 const MOST_IN_FLIGHT = 65_535;
@@ -25,8 +26,6 @@ export type MqttOptions = Pick<IClientOptions, "username" | "password" | "ca" | 
 export async function mqtt(url: string, queries: string, replies: string, options: MqttOptions = {}): Promise<Client> {
   return Client.over(new MqttBus(url, queries, replies, options));
 }
-
-type Told = (outcome: boolean | PerpetuaError) => void;
 
 interface Waiting {
   readonly correlation: string;
@@ -63,19 +62,14 @@ class MqttBus implements Bus {
   }
 
   async send(correlation: string, body: string): Promise<boolean> {
-    if (this.#closing.signal.aborted) throw new RefusedError("the client is closed");
-    const outcome = await new Promise<boolean | PerpetuaError>((told) => {
+    return sent(this.#closing.signal, (told) => {
       this.#waiting.push({ correlation, body, told });
       this.#publish();
     });
-    if (typeof outcome !== "boolean") throw outcome;
-    return outcome;
   }
 
   async close(): Promise<void> {
-    this.#closing.abort();
-    const closed = new RefusedError("the client is closed");
-    for (const { told } of this.#waiting.splice(0)) told(closed);
+    refuseAll(this.#closing, this.#waiting);
     if (this.#again !== undefined) await within(this.#again, 2000);
     const client = this.#client;
     this.#client = undefined;

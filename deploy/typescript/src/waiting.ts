@@ -1,3 +1,8 @@
+import { RefusedError } from "./errors.js";
+import type { PerpetuaError } from "./errors.js";
+
+export const CLOSED = "the client is closed";
+
 /** Lets so many in at a time; the others wait in their order. */
 export class Gate {
   readonly #waiting: (() => void)[] = [];
@@ -59,4 +64,22 @@ export async function within<T>(promise: Promise<T>, milliseconds: number): Prom
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** Is told how sending a question ended, as `Bus.send`. */
+export type Told = (outcome: boolean | PerpetuaError) => void;
+
+/** Waits for how sending a question ends that `put` hands on; refuses it if the client is closed. */
+export async function sent(closing: AbortSignal, put: (told: Told) => void): Promise<boolean> {
+  if (closing.aborted) throw new RefusedError(CLOSED);
+  const outcome = await new Promise<boolean | PerpetuaError>(put);
+  if (typeof outcome !== "boolean") throw outcome;
+  return outcome;
+}
+
+/** Closes a client: what waits is refused, and so is what comes. */
+export function refuseAll(closing: AbortController, waiting: { readonly told: Told }[]): void {
+  closing.abort();
+  const closed = new RefusedError(CLOSED);
+  for (const { told } of waiting.splice(0)) told(closed);
 }

@@ -35,15 +35,21 @@ class Finding:
 
 
 class Findings(list[Finding]):
-    """All findings so far, in order."""
+    """All findings so far, in order.
+
+    Attributes:
+        about: What the next ones are about, which their words begin with.
+    """
 
     def __init__(self, show: Callable[[Finding], None]) -> None:
         super().__init__()
         self._show = show
+        self.about = ""
+        self._web = False
 
     def note(self, what: str, problem: str | None = None, *, unreachable: bool = False) -> None:
         """Add a finding."""
-        self.append(Finding(what, problem, unreachable))
+        self.append(Finding(f"{self.about}{what}", problem, unreachable))
         self._show(self[-1])
 
     def get(
@@ -92,9 +98,17 @@ class Findings(list[Finding]):
         self.holds("state folder has room for the next snapshot", try_all)
 
     def web(self, table: WebConfig | None, *, held: bool) -> None:
-        """Note what is wrong with the token file and the address; a daemon that serves the state may have the port."""
-        if table is None:
+        """Note what is wrong with the token file and the address; a daemon that serves the state may have the port.
+
+        It is the process's, so it is looked at once, whatever it serves.
+        """
+        if table is None or self._web:
             return
+        self._web, about, self.about = True, self.about, ""
+        self._look_at_web(table, held=held)
+        self.about = about
+
+    def _look_at_web(self, table: WebConfig, *, held: bool) -> None:
         from oracle.web.server import listen
         from oracle.web.token import read_token
 

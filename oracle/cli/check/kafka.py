@@ -5,12 +5,13 @@ from functools import partial
 from typing import Final
 
 from connectors.kafka.rights import check_rights
+from connectors.kafka.topics import count_partitions
 from oracle.cli.check.findings import Findings, place_of
 from oracle.cli.kafka import last_commit
 from oracle.cli.states import newest_snapshot
 from oracle.config.daemon import Config
-from oracle.errors import MisplacedError
-from oracle.hosting.kafka import KafkaModel, check_topics, misplaced, open_model
+from oracle.errors import MisplacedError, PerpetuaError
+from oracle.hosting.kafka import KafkaModel, check_topics, misplaced, open_model, topic_notes
 from oracle.hosting.registered import SchemaRegistry
 from oracle.runtime.shard import Shard
 from oracle.state.folder import check_mode, is_held
@@ -36,15 +37,19 @@ def check_kafka(config: Config, findings: Findings) -> None:
     findings.web(config.web, held=any(map(is_held, folders)))
     findings.space(folders)
     findings.plan(lambda: model.plan)
-    findings.holds("topics exist and fit the plan", lambda: asyncio.run(check_topics(model)))
-    if not findings[-1].unreachable:
+    for note in findings.get("topics exist and fit the plan", lambda: asyncio.run(_look_at_topics(model))) or ():
+        findings.note(note)
+    if not any(finding.unreachable for finding in findings):
         findings.holds(
             "ACLs allow reading, writing and committing",
             lambda: asyncio.run(check_rights(model.settings, model.shards)),
         )
     if model.schemas is not None:
         findings.holds("registry has the schema of answers, or takes it", partial(_check_registry, model.schemas))
-    for partition in range(model.shards):
+    served = _served(model)
+    if served < model.shards:
+        findings.note(f"{model.shards - served} of {model.shards} shards wait for a partition of the query topic")
+    for partition in range(served):
         what = f"shard {partition}: snapshot decrypts and matches the group's offset and the topic"
         place = findings.get(what, partial(_check_shard, model, partition))
         if place:
@@ -53,6 +58,19 @@ def check_kafka(config: Config, findings: Findings) -> None:
 
 def _check_registry(schemas: SchemaRegistry) -> None:
     asyncio.run(schemas.check())
+
+
+def _served(model: KafkaModel) -> int:
+    """Return how many shards have a partition; all, where nobody can tell: that is noted already."""
+    try:
+        return min(asyncio.run(count_partitions(model.settings)) or model.shards, model.shards)
+    except PerpetuaError:
+        return model.shards
+
+
+async def _look_at_topics(model: KafkaModel) -> list[str]:
+    await check_topics(model)
+    return await topic_notes(model)
 
 
 def _check_shard(model: KafkaModel, partition: int) -> str:

@@ -3,13 +3,11 @@
 import asyncio
 from collections.abc import Callable
 
-from connectors.journal.source import JournalSource
 from connectors.mqtt.client import check_broker
-from connectors.mqtt.messages import delivery
 from oracle.cli.check.findings import Findings, place_of
 from oracle.config.daemon import Config
 from oracle.errors import MisplacedError
-from oracle.hosting.mqtt import last_commit, misplaced, mqtt_settings, open_journals
+from oracle.hosting.mqtt import last_commit, misplaced, mqtt_settings, open_questions
 from oracle.planning.plan import Plan
 from oracle.runtime.recovery import check_order
 from oracle.runtime.shard import Shard
@@ -42,6 +40,4 @@ async def _repeat(config: Config, plan: Plan, shard: Shard) -> str:
         check_order(shard, committed)
     except MisplacedError as exc:
         raise misplaced(config, exc) from exc
-    journal, _ = open_journals(config, plan)
-    journal.inspect()
-    return await place_of(shard, JournalSource(journal, delivery, live=False), committed, 0.0)
+    return await place_of(shard, open_questions(config, plan), committed, 0.0)

@@ -30,6 +30,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
             show_default=False,
         ),
     ] = None,
+    model: options.ModelName = None,
     partition: options.Partition = 0,
     offsets: options.Offsets = None,
     skip: options.Skip = None,
@@ -37,7 +38,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     as_json: options.AsJson = False,
 ) -> None:
     """Old name of `verify` (with --verify) and of `fork` (without it); these take the same options."""
-    recorded = Recorded(log, origin, key, partition, rows_per_message)
+    recorded = Recorded(log, origin, key, partition, rows_per_message, model)
     typer.echo(f"note: `perpetua replay` is now `perpetua {'verify' if check else 'fork'}`", err=True)
     if not check:
         if answers is not None:

@@ -121,7 +121,9 @@ class KafkaLog:
             await send_event(self.settings, self.partition, event)
 
 
-def open_kafka_log(config_file: Path, plan: Plan, partition: int, master_key: bytes | None = None) -> KafkaLog:
+def open_kafka_log(
+    config_file: Path, plan: Plan, partition: int, master_key: bytes | None = None, model: str | None = None
+) -> KafkaLog:
     """Read the configuration of a model on Kafka; without the state's key only the group says what was committed.
 
     Raises:
@@ -132,7 +134,7 @@ def open_kafka_log(config_file: Path, plan: Plan, partition: int, master_key: by
         raise InputError("--partition", partition, "must be at least 0")
     hear_client()
     secret = None if master_key is None else mark_key(master_key, plan.digest)
-    config = load_config(config_file)
+    config = load_config(config_file, model)
     if config.source.kind == "kafka" and config.source.format != "json":
         bound = "must be json for this: a log whose messages have schemas is not read here"
         raise InputError("source.format", config.source.format, bound)

@@ -37,6 +37,7 @@ class Recorded(NamedTuple):
         origin: A genesis file or a state folder.
         key: The key file of a state folder; None for the one in it.
         rows_per_message: Rows of a Parquet or Arrow log that are one message; None for the default.
+        model: Which of the configuration's models; None where it has one only.
     """
 
     log: Path
@@ -44,6 +45,7 @@ class Recorded(NamedTuple):
     key: Path | None
     partition: int
     rows_per_message: int | None
+    model: str | None = None
 
 
 def verify_log(recorded: Recorded, answers: Path | None, commit: Path | None, *, as_json: bool) -> None:
@@ -118,7 +120,7 @@ def fork_log(  # noqa: PLR0913 -- the command's options
 def _topic(recorded: Recorded, plan: Plan, master_key: bytes) -> "KafkaLog":
     from oracle.cli.replay.kafka import open_kafka_log
 
-    return open_kafka_log(recorded.log, plan, recorded.partition, master_key)
+    return open_kafka_log(recorded.log, plan, recorded.partition, master_key, recorded.model)
 
 
 def _size(log: Path) -> int | None:

@@ -1,34 +1,53 @@
-"""`perpetua serve` on Kafka: many shards, as the consumer group has it."""
+"""`perpetua serve` on Kafka: one model or many, with as many shards as the consumer group gives us."""
 
 import os
+from collections.abc import Mapping
 from functools import partial
 
+from connectors.kafka.settings import KafkaSettings
 from oracle.cli.serve.process import run_logged
 from oracle.cli.serve.web import web_beside
 from oracle.cli.version import version
 from oracle.config.daemon import Config
-from oracle.hosting.kafka import KafkaModel, make_fleet, open_model
-from oracle.state.shards import shard_folder
+from oracle.hosting.kafka import KafkaModel, open_model
+from oracle.hosting.kafka_settings import kafka_settings
+from oracle.hosting.models import Opener, make_fleets, openers_of
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.registry import Registry
+from oracle.telemetry.models import Models
 
-__all__ = ["serve_kafka"]
+__all__ = ["serve_kafka", "serve_models"]
 
 
 def serve_kafka(config: Config) -> None:
-    """Serve the partitions that the group gives us until a signal comes.
+    """Serve the partitions of one model that the group gives us until a signal comes.
 
     Raises:
         PerpetuaError: The state or the topics cannot be used, or a shard could not go on.
     """
     model = open_model(config)
-    run_logged(config, model.plan, partial(_serve, model))
+
+    async def opened() -> KafkaModel:
+        return model
+
+    run_logged(
+        config, model.name, partial(_serve, config, model.settings, {model.name: Opener(model.settings.topic, opened)})
+    )
 
 
-async def _serve(model: KafkaModel, log: PublicLog) -> None:
-    registry = Registry(model.plan, log, version=version(), shards=model.shards, grouped=True)
-    folders = [shard_folder(model.config.state.folder, shard) for shard in range(model.shards)]
-    async with web_beside(model.config.web, registry, folders.__getitem__, log):
-        fleet, membership = make_fleet(model, registry, version())
-        fleet.install_signals(os._exit)
-        await fleet.run(membership)
+def serve_models(configs: Mapping[str, Config]) -> None:
+    """Serve the partitions of many models that the group gives us until a signal comes.
+
+    Raises:
+        PerpetuaError: No model can go on, or one could not.
+    """
+    config, *_ = configs.values()
+    settings = kafka_settings(config, "")
+    run_logged(config, "", partial(_serve, config, settings, openers_of(configs)))
+
+
+async def _serve(config: Config, settings: KafkaSettings, openers: Mapping[str, Opener], log: PublicLog) -> None:
+    models = Models(openers, log, version=version())
+    async with web_beside(config.web, models, log):
+        fleets, group = make_fleets(settings, openers, models, config.service.drain_seconds)
+        fleets.install_signals(os._exit)
+        await fleets.run(group)

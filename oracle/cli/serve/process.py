@@ -7,7 +7,6 @@ from typing import Any
 from oracle.cli.version import version
 from oracle.config.daemon import Config
 from oracle.errors import PerpetuaError
-from oracle.planning.plan import Plan
 from oracle.runtime.memory import settle_memory
 from oracle.telemetry.client_logs import LibraryLog, hear_client
 from oracle.telemetry.log import PublicLog
@@ -15,13 +14,18 @@ from oracle.telemetry.log import PublicLog
 __all__ = ["run_logged"]
 
 
-def run_logged(config: Config, plan: Plan, work: Callable[[PublicLog], Coroutine[Any, Any, int | None]]) -> None:
+def run_logged(config: Config, model: str, work: Callable[[PublicLog], Coroutine[Any, Any, int | None]]) -> None:
     """Run the daemon, whose rounds `work` returns where it serves one shard; log its beginning, and how it ends.
+
+    Args:
+        config: The daemon's, or that of any of its models.
+        model: The model's name; "" where there are many.
+        work: What is run.
 
     Raises:
         PerpetuaError: Whatever ends `work`.
     """
-    log = PublicLog(layout=config.service.log, model=plan.name)
+    log = PublicLog(layout=config.service.log, model=model)
     log.info("daemon.starting", version=version(), kind=config.source.kind)
     settle_memory()
     hear_client(LibraryLog(log))

@@ -24,9 +24,12 @@ from oracle.hosting.files import (
 )
 from oracle.planning.plan import Plan
 from oracle.runtime.daemon import Daemon
+from oracle.runtime.pausing import PauseWatch
+from oracle.state.paused import is_paused
 from oracle.state.store import Store
 from oracle.telemetry.ledger_event import shard_event
 from oracle.telemetry.log import PublicLog
+from oracle.telemetry.models import Models
 from oracle.telemetry.registry import Registry
 from oracle.telemetry.reporter import Reporter
 
@@ -44,14 +47,15 @@ def serve_single(config: Config) -> None:
     """
     store, plan = open_store(config.state)
     with store:
-        run_logged(config, plan, partial(_serve, config, store, plan))
+        run_logged(config, plan.name, partial(_serve, config, store, plan))
 
 
 async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> int:
     registry = Registry(plan, log, version=version())
     reporter = registry.shard(0)
     ends = {"mqtt": _mqtt_ends, "http": _http_ends}.get(config.source.kind, _file_ends)
-    with ends(config, store, plan, log, reporter) as (source, sink, more):
+    paused = PauseWatch(partial(is_paused, config.state.folder))
+    with ends(config, store, plan, log, reporter, paused) as (source, sink, more):
         beside = more.pop("beside", contextlib.nullcontext())
         daemon = Daemon(
             plan=plan,
@@ -60,10 +64,12 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
             sink=sink,
             reporter=reporter,
             settings=daemon_settings(config),
+            paused=paused,
             **more,
         )
         daemon.install_signals(os._exit)
-        async with web_beside(config.web, registry, lambda _shard: config.state.folder, log), beside:
+        models = Models.only(registry, lambda _shard: config.state.folder, log)
+        async with web_beside(config.web, models, log), paused.watching(), beside:
             try:
                 return await daemon.run()
             except MisplacedError as exc:
@@ -83,7 +89,9 @@ def _explained(config: Config, error: MisplacedError) -> StateError:
 
 
 @contextlib.contextmanager
-def _file_ends(config: Config, store: Store, plan: Plan, log: PublicLog, _reporter: Reporter) -> Iterator[Ends]:
+def _file_ends(
+    config: Config, store: Store, plan: Plan, log: PublicLog, _reporter: Reporter, _paused: PauseWatch
+) -> Iterator[Ends]:
     """Lend the daemon's parts that are of files; log how much of standard input is taken for answered."""
     header = store.peek()
     if header is not None:
@@ -96,7 +104,9 @@ def _file_ends(config: Config, store: Store, plan: Plan, log: PublicLog, _report
 
 
 @contextlib.contextmanager
-def _mqtt_ends(config: Config, _store: Store, plan: Plan, log: PublicLog, reporter: Reporter) -> Iterator[Ends]:
+def _mqtt_ends(
+    config: Config, _store: Store, plan: Plan, log: PublicLog, reporter: Reporter, _paused: PauseWatch
+) -> Iterator[Ends]:
     from oracle.hosting.mqtt import open_bus
 
     source, sink = open_bus(config, plan, log, reporter)
@@ -104,11 +114,13 @@ def _mqtt_ends(config: Config, _store: Store, plan: Plan, log: PublicLog, report
 
 
 @contextlib.contextmanager
-def _http_ends(config: Config, _store: Store, plan: Plan, log: PublicLog, _reporter: Reporter) -> Iterator[Ends]:
+def _http_ends(
+    config: Config, _store: Store, plan: Plan, log: PublicLog, _reporter: Reporter, paused: PauseWatch
+) -> Iterator[Ends]:
     from oracle.hosting.http import open_ends
     from oracle.web.asking import asking
 
     ends = open_ends(config, plan)
-    beside = asking(ends.table, ends.desk, ends.secret, plan.limits.body_bytes, log)
+    beside = asking(ends.table, ends.desk, ends.secret, plan.limits.body_bytes, log, paused)
     announce = partial(shard_event, version())
     yield ends.source, ends.sink, {"announce": announce, "retention": ends.source, "beside": beside}

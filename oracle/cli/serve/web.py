@@ -3,14 +3,13 @@
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Final
 
 from oracle.config.web import WebConfig
 from oracle.errors import LogDivergedError
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.registry import Registry
+from oracle.telemetry.models import Models
 
 __all__ = ["web_beside"]
 
@@ -19,9 +18,7 @@ _SHOWN_SECONDS: Final = 45.0
 
 
 @contextlib.asynccontextmanager
-async def web_beside(
-    table: WebConfig | None, registry: Registry, folder_of: Callable[[int], Path], log: PublicLog
-) -> AsyncIterator[None]:
+async def web_beside(table: WebConfig | None, models: Models, log: PublicLog) -> AsyncIterator[None]:
     """Run the web server that `[web]` asks for beside what is done in the context; without `[web]` there is none.
 
     Where a log that is not the one that was answered ends the context, the server stays up for 45 seconds, or until a
@@ -35,12 +32,12 @@ async def web_beside(
         return
     from oracle.web.server import serving
 
-    async with serving(table, registry, folder_of, log):
+    async with serving(table, models, log):
         try:
             yield
         except Exception as exc:
-            if not registry.is_draining:
-                registry.failed(exc)
+            if not models.are_draining:
+                models.ended(exc)
                 if isinstance(exc, LogDivergedError):
                     await _a_while()
             raise

@@ -22,12 +22,15 @@ COLUMNS: Final = {
     "string": "one column of strings",
     "date": "one column of dates",
     "decimal": "one column of decimals or integers",
-    "category": "one column of strings",
+    "category": "one column of strings or booleans",
 }
 """What a feature's column must be, in words, by its type."""
 
 _LARGEST_SCALE: Final = 76
 """Digits of the longest decimals of Arrow; a schema can name a scale beyond."""
+
+_NULLS: Final = {"string": pa.string(), "category": pa.string(), "date": pa.date32()}
+"""As what a column of nulls is read; else as numbers."""
 
 _DAY: Final = 86_400_000
 """Milliseconds."""
@@ -46,7 +49,12 @@ class Column(NamedTuple):
 
 
 def takes(feature: Feature, kind: pa.DataType) -> bool:
-    """Return whether a column of a type is what `COLUMNS` says. All types that are not named here are refused."""
+    """Return whether a column of a type is what `COLUMNS` says. All types that are not named here are refused.
+
+    Any feature takes a column of nulls, whose type says nothing of what is missing.
+    """
+    if pa.types.is_null(kind) or (feature.kind == "category" and pa.types.is_boolean(kind)):
+        return True
     if feature.kind in {"string", "category"}:
         return pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if feature.kind == "date":
@@ -67,6 +75,8 @@ def type_name(kind: pa.DataType) -> str:
 
 def read_column(feature: Feature, column: pa.Array) -> Column:
     """Return the values of a column of a type that the feature takes, fully validated but for numbers."""
+    if pa.types.is_null(column.type):
+        column = column.cast(_NULLS.get(feature.kind, pa.float64()))
     if feature.kind == "category":
         return Column(_categories(feature, column)[:, None], None)
     if feature.kind == "string":
@@ -99,7 +109,9 @@ def _values(array: pa.Array, buffer: int, kind: "np.dtype[Any]", more: int = 0) 
 
 
 def _categories(feature: Feature, column: pa.Array) -> NDArray[np.float64]:
-    """Return the number of each text; that of a null is missing's."""
+    """Return the number of each text; that of a null is missing's. Booleans are the texts "true" and "false"."""
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.string())
     numbers = category_numbers(feature)
     known = pa.array(list(numbers), column.type)
     places: NDArray[np.float64] = np.array([*numbers.values(), other_category(feature)])

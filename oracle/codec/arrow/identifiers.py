@@ -24,7 +24,8 @@ def read_identifiers(table: pa.Table, batches: Sequence[int], longest: int) -> S
         return [None] * len(batches)
     column = table.column("id")
     wanted = given_back_as(column.type) or column.type
-    if wanted == pa.string() and (pa.compute.max(pa.compute.binary_length(column)).as_py() or 0) > longest:
+    texts = wanted == pa.string() and not pa.types.is_null(column.type)
+    if texts and (pa.compute.max(pa.compute.binary_length(column)).as_py() or 0) > longest:
         return Rejection(Reason.BAD_ID, "id", f"at most {longest} bytes of UTF-8")
     chunks, kind = column.chunks, column.type
     identifiers: list[pa.Array | None] = []
@@ -40,4 +41,5 @@ def given_back_as(kind: pa.DataType) -> pa.DataType | None:
     """Return as what type ids of a type are given back; None of all types that are not named here."""
     if pa.types.is_signed_integer(kind):
         return pa.int64()
-    return pa.string() if pa.types.is_string(kind) or pa.types.is_large_string(kind) else None
+    texts = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)
+    return pa.string() if texts else None

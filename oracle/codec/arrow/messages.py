@@ -27,6 +27,7 @@ from oracle.codec.arrow.answers import AnswerWriter
 from oracle.codec.arrow.columns import COLUMNS, read_column, takes
 from oracle.codec.arrow.frames import UnsupportedFrameError, read_frames
 from oracle.codec.arrow.identifiers import given_back_as, read_identifiers
+from oracle.codec.arrow.plain import LongTextsError, in_plain, text_bytes
 from oracle.codec.arrow.streams import MALFORMED, Joined, read_joined, read_stream
 from oracle.codec.rejections import Reason, Rejection
 from oracle.planning.ensemble.model import MISSING
@@ -34,7 +35,7 @@ from oracle.planning.features import columns_of
 from oracle.planning.plan import Plan
 from oracle.planning.serving import most_rows
 
-__all__ = ["ArrowCodec", "ArrowQueries", "ArrowRun"]
+__all__ = ["ID_BYTES", "ArrowCodec", "ArrowQueries", "ArrowRun"]
 
 
 class ArrowQueries(NamedTuple):
@@ -63,15 +64,20 @@ class ArrowRun(NamedTuple):
 _NO_STREAM: Final = Rejection(Reason.MALFORMED, "body", "one Arrow IPC stream")
 _LONGEST_RUN: Final = 64 << 20  # bytes
 
+ID_BYTES: Final = 32
+"""Bytes that the ids of a message may have for each row, beyond its own length: so much longer they may be unpacked."""
+
 
 class ArrowCodec:
     """Reads and writes Arrow messages of one model."""
 
     def __init__(self, plan: Plan) -> None:
         self._features = plan.features
+        self._names = {"id", *(feature.name for feature in plan.features)}
         self._starts = columns_of(plan.features)
         self._limits = plan.limits
         self._most_rows = most_rows(plan)
+        self._long = Rejection(Reason.OVERSIZED, "body", f"at most {plan.limits.batch_bytes} bytes, unpacked")
         self._missing = plan.takes_missing
         self._writer = AnswerWriter(plan)
 
@@ -128,6 +134,8 @@ class ArrowCodec:
         """Read messages one by one; they may differ in how their columns are announced, or have nested ones."""
         tables: list[pa.Table] = []
         for body in bodies:
+            if not read_frames(body).plain:  # unpacked it may be far longer than it came
+                return None
             table = self._table(body)
             if isinstance(table, Rejection):
                 return None
@@ -137,18 +145,36 @@ class ArrowCodec:
         return Joined(whole, [table.num_rows for table in tables], chunks)
 
     def _table(self, body: bytes) -> pa.Table | Rejection:
+        """Return a message's rows, all columns that count plain ones."""
         if len(body) > self._limits.batch_bytes:
             return Rejection(Reason.OVERSIZED, "body", f"at most {self._limits.batch_bytes} bytes")
         try:
-            if read_frames(body).rows > self._most_rows:
-                return Rejection(Reason.TOO_MANY_ROWS, "body", f"at most {self._most_rows} rows")
-            return read_stream(body)
+            return self._read(body)
         except UnsupportedFrameError as exc:
             return Rejection(Reason.UNSUPPORTED_CONTENT, "body", str(exc))
+        except LongTextsError:
+            return self._long
         except MemoryError:
             raise  # as in `decode`; what the frames announce is bounded
         except MALFORMED:
             return _NO_STREAM
+
+    def _read(self, body: bytes) -> pa.Table | Rejection:
+        announced = read_frames(body)
+        if announced.rows > self._most_rows:
+            return Rejection(Reason.TOO_MANY_ROWS, "body", f"at most {self._most_rows} rows")
+        if announced.unpacked > self._limits.batch_bytes:
+            return self._long
+        table = read_stream(body, self._limits.batch_bytes)
+        return table if announced.plain else self._in_plain(table, len(body))
+
+    def _in_plain(self, table: pa.Table, size: int) -> pa.Table | Rejection:
+        """Return a table as `in_plain` does, if its ids are not so long that their answer would be too long."""
+        table = in_plain(table, self._names, self._limits.batch_bytes)
+        most = size + ID_BYTES * table.num_rows
+        if "id" in table.column_names and text_bytes(table.column("id")) > most:
+            return Rejection(Reason.BAD_ID, "id", f"at most {most} bytes of all ids together")
+        return table
 
     def _wrong(self, schema: pa.Schema) -> Rejection | None:
         """Return what columns of these types are rejected for: Arrow cannot even join chunks of every type."""

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-from connectors.base import UNKNOWN_SCHEMA, Deliveries, Replies
+from connectors.base import REGISTERED, UNKNOWN_SCHEMA, Deliveries, Replies
 from oracle.codec.batches import BatchCodec, outcomes_of
 from oracle.codec.decoded import Block, DecodedBatch, Part, Run, joined
 from oracle.codec.json.bodies import Identifier
@@ -48,8 +48,8 @@ class RegisteredCodec:
     """Decodes and encodes messages with schemas in a registry, and all others as `BatchCodec` does.
 
     Args:
-        writers: Has the schema of each message that is decoded, but of those that are `UNKNOWN_SCHEMA`.
-        answers: Writes the replies to these messages.
+        writers: Has the schema of each message that is `REGISTERED`.
+        answers: Writes the replies to these messages, and to those that are `UNKNOWN_SCHEMA`.
     """
 
     def __init__(self, plan: Plan, writers: Writers, answers: AnswerWriter) -> None:
@@ -78,7 +78,7 @@ class RegisteredCodec:
 
     def _stretches(self, deliveries: Deliveries) -> list[_Stretch]:
         """Return where messages with schemas begin and end, and the others, which may be as many as there are."""
-        kinds = {self._writers.content_type, UNKNOWN_SCHEMA}
+        kinds = {REGISTERED, UNKNOWN_SCHEMA}
         found: list[_Stretch] = []
         stop = 0
         for registered, group in groupby(deliveries.content_types, kinds.__contains__):

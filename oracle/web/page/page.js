@@ -4,7 +4,7 @@
 const POLL_MS = 2000;
 const SLOWEST_POLL_MS = 30000;
 const ANSWER_MS = 5000;
-const STATES = ["waiting", "restoring", "serving", "degraded", "refused", "fenced", "failed", "stopped"];
+const STATES = ["waiting", "restoring", "serving", "degraded", "paused", "refused", "fenced", "failed", "stopped"];
 const ANSWERS = ["serving", "degraded"];
 const STATES_SHOWN = 4; // not-ready reasons and changes of state told one by one; the others are counted
 const CHART = { width: 300, height: 84, slots: 60 };
@@ -187,6 +187,28 @@ function showRest(status) {
   put(by("rest-text"), `Queries get no answer, but the error “resting”: ${named.join(", ")}. More of them were contested than declared.`);
 }
 
+/** The list of all models, where the daemon serves many. */
+function showModels(status) {
+  const models = status.models ?? [];
+  by("models").hidden = models.length < 2;
+  keep(by("model-choice"), models, ({ model }) => model, ({ model }) => make("option", { value: model }), (option, { model, ready }) => {
+    put(option, ready ? model : `${model} (not ready)`);
+  });
+  if (by("model-choice").value !== status.model) by("model-choice").value = status.model;
+}
+
+/** Of a model whose state was never opened there is only why. */
+const isDown = (status) => status.shards === undefined;
+
+function showDown(status) {
+  put(by("model"), status.model);
+  put(by("facts"), `version ${status.version}`);
+  set(by("verdict"), "data-verdict", "failed");
+  set(by("verdict-icon"), "href", "#icon-failed");
+  put(by("verdict-title"), "Not served");
+  showReasons(status.not_ready);
+}
+
 function showHead(status) {
   put(by("model"), status.model);
   put(by("facts"), `version ${status.version} · ${status.predictor}, ${status.profile} profile · ${over(status) ? "no new error is promised" : `error at most ${status.promise.bound.toFixed(4)}, ${KINDS[status.promise.kind] ?? ""}`} · alpha ${exact(status.alpha)} · up ${duration(status.now - status.started)}`);
@@ -198,8 +220,12 @@ function showVerdict(status) {
   set(by("verdict"), "data-verdict", failed ? "failed" : status.ready ? "ready" : "waiting");
   set(by("verdict-icon"), "href", status.ready && !failed ? "#icon-serving" : "#icon-failed");
   put(by("verdict-title"), `${status.ready ? "Ready" : "Not ready"}: ${count(serving)} of ${plural(status.shards.length, "shard")} serving`);
-  const reasons = status.not_ready.slice(0, STATES_SHOWN).map((reason) => reason.text);
-  const others = status.not_ready.length - reasons.length;
+  showReasons(status.not_ready);
+}
+
+function showReasons(found) {
+  const reasons = found.slice(0, STATES_SHOWN).map((reason) => reason.text);
+  const others = found.length - reasons.length;
   if (others > 0) reasons.push(`and ${plural(others, "more reason")}`);
   keep(by("verdict-reasons"), [...reasons.entries()], ([index]) => index, () => make("li"), (item, [, text]) => put(item, text));
 }
@@ -506,7 +532,7 @@ function showRejections(status) {
 let before = null;
 
 function changes(status) {
-  if (before === null) return [];
+  if (before === null || isDown(before) || isDown(status) || before.model !== status.model) return [];
   const told = [];
   const states = new Map(before.shards.map((shard) => [shard.shard, shard.state]));
   const changed = status.shards.filter((shard) => states.get(shard.shard) !== shard.state);
@@ -527,9 +553,12 @@ function announce(sentences) {
 
 function show(status) {
   const told = changes(status);
-  for (const part of [showKind, showHead, showVerdict, showThroughput, showLag, showPrivacy, showProgress, showPromise, showPhases, showShards, showErrors, showRejections]) part(status);
+  const down = isDown(status);
+  showModels(status);
+  by("status").classList.toggle("down", down);
+  for (const part of down ? [showDown] : [showKind, showHead, showVerdict, showThroughput, showLag, showPrivacy, showProgress, showPromise, showPhases, showShards, showErrors, showRejections]) part(status);
   by("status").hidden = false;
-  by("sections").hidden = false;
+  by("sections").hidden = down;
   before = status;
   return told;
 }
@@ -543,13 +572,15 @@ let nextPoll = 0;
 let timer = null;
 let asking = null;
 let problem = "";
+let model = null; // the one that was chosen; null for the first
 
 class NoStatus extends Error {}
 class TokenWanted extends Error {}
 
 async function ask(signal) {
   const headers = token === null ? {} : { Authorization: `Bearer ${token}` };
-  const response = await fetch("status", { headers, signal, cache: "no-store", credentials: "same-origin", redirect: "error" });
+  const path = model === null ? "status" : `status?model=${encodeURIComponent(model)}`;
+  const response = await fetch(path, { headers, signal, cache: "no-store", credentials: "same-origin", redirect: "error" });
   if (response.status === 401) throw new TokenWanted();
   if (!response.ok) throw new NoStatus(`It answers with the HTTP status ${response.status}.`);
   return response.json();
@@ -630,9 +661,11 @@ async function poll() {
   asking = new AbortController();
   showLost();
   const limit = setTimeout(() => asking.abort(), ANSWER_MS);
+  const wanted = model;
   let again = true;
   try {
-    gotAnswer(await ask(asking.signal));
+    const status = await ask(asking.signal);
+    if (model === wanted) gotAnswer(status);
   } catch (error) {
     if (error instanceof TokenWanted) {
       again = false;
@@ -641,7 +674,8 @@ async function poll() {
   }
   clearTimeout(limit);
   asking = null;
-  if (again) schedule();
+  if (model !== wanted) poll();
+  else if (again) schedule();
 }
 
 function schedule() {
@@ -673,6 +707,12 @@ function choose(event) {
   applyFilter();
 }
 
+function chooseModel(event) {
+  model = event.target.value;
+  poll();
+}
+
+by("model-choice").addEventListener("change", chooseModel);
 by("token-form").addEventListener("submit", connect);
 by("retry").addEventListener("click", poll);
 by("filter").addEventListener("change", choose);

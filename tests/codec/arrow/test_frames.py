@@ -1,4 +1,4 @@
-"""Arrow messages that are short and would cost much: each is refused by name, unread."""
+"""Arrow messages that are short and would cost much: each is refused by name, before it costs anything."""
 
 import random
 import struct
@@ -11,9 +11,25 @@ import pytest
 
 from oracle.codec.arrow.frames import UnsupportedFrameError, read_frames
 from oracle.codec.arrow.messages import ArrowCodec, ArrowQueries
+from oracle.codec.arrow.plain import LongTextsError
 from oracle.codec.arrow.streams import read_stream
 from oracle.codec.rejections import Reason, Rejection
-from tests.support.flatbuffers import END, MARKER, NULL, TIME, UNION, Bytes, Node, Table, Vector, batch, field, schema
+from tests.support.flatbuffers import (
+    END,
+    MARKER,
+    NULL,
+    TIME,
+    UNION,
+    Bytes,
+    Node,
+    Table,
+    Vector,
+    batch,
+    dictionary,
+    field,
+    frame,
+    schema,
+)
 from tests.support.shards import arrow_body, small_plan
 
 _AB = (field(b"a"), field(b"b"))
@@ -43,6 +59,17 @@ def _dictionary(batches):
     return _written(pa.Table.from_batches([batch] * batches))
 
 
+def _views(kind, rows, text):
+    """Return as many views of one long text, in a column of views or as values of a dictionary."""
+    views = np.zeros(rows, dtype=[("length", "<i4"), ("begin", "S4"), ("buffer", "<i4"), ("at", "<i4")])
+    views["length"], views["begin"] = len(text), text[:4]
+    column = pa.Array.from_buffers(pa.string_view(), rows, [None, pa.py_buffer(views.tobytes()), pa.py_buffer(text)])
+    zeros = np.zeros(rows)
+    if kind == "dictionary":
+        column = pa.DictionaryArray.from_arrays(pa.array(np.arange(rows)), column)
+    return _written(pa.table({"a": zeros, "b": zeros, "note": column}))
+
+
 def _nested(levels):
     """Return a field that is 2**levels fields: on each level both children are the same one."""
     one = field(b"", NULL)
@@ -68,34 +95,86 @@ def _shared(parts):
     return schema(*_AB, *(field(**parts) for _ in range(3_000)))
 
 
+def _compressed(codec, method, buffer):
+    """Return a column whose one buffer is compressed, or says so."""
+    spans = [(0, 0), (0, len(buffer))]
+    return schema(field(b"a")) + batch(2, [(2, 0)], spans, buffer, _3=Table(_0=codec, _1=method)) + END
+
+
+def _code(number, **slots):
+    """Return a column of nulls behind a dictionary."""
+    return field(b"c", NULL, _4=Table(_0=number), **slots)
+
+
+def _coded(dictionaries):
+    return schema(*_AB, _code(7)) + dictionaries + END
+
+
 _LONG = Bytes(b"n" * 200_000)
 _MANY_ROWS = 2**40
 _BROKEN = "one Arrow IPC stream"
-_PLAIN = "columns without dictionaries, views and extension types"
+_WITHIN = "dictionaries and views of columns of their own, with no columns within"
+_UNPACKED = "at most 67108864 bytes, unpacked"
+_CODECS = "buffers that are uncompressed, LZ4 frames or of zstd"
 _WIDE = "at most 4096 columns, with those in others"
-_VIEWS = pa.array(["long enough to stand outside"] * 2, pa.string_view())
 
 # Name, body, bound that is told ("one Arrow IPC stream" where it is malformed).
 _BOMBS = [
-    ("zstd", lambda: _zeros("zstd"), "an uncompressed Arrow stream"),
-    ("lz4", lambda: _zeros("lz4"), "an uncompressed Arrow stream"),
-    ("zstd, cut", lambda: _zeros("zstd")[:-9], "an uncompressed Arrow stream"),
+    ("zstd", lambda: _zeros("zstd"), _UNPACKED),
+    ("lz4", lambda: _zeros("lz4"), _UNPACKED),
+    ("zstd, cut", lambda: _zeros("zstd")[:-9], _BROKEN),
+    ("a codec of tomorrow", lambda: _compressed(2, 0, struct.pack("<q", 16)), _CODECS),
+    ("a method of tomorrow", lambda: _compressed(0, 1, struct.pack("<q", 16)), _CODECS),
+    ("no compressed length", lambda: _compressed(0, 0, b"1234567"), _BROKEN),
+    ("2^40 bytes announced", lambda: _compressed(1, 0, struct.pack("<q", 2**40) + bytes(8)), _UNPACKED),
+    ("-2 bytes announced", lambda: _compressed(1, 0, struct.pack("<q", -2) + bytes(8)), _BROKEN),
     (
         "compression as of 2020",
         lambda: (
             schema(*_AB)
             + batch(
-                2, [(2, 0)] * 2, _COLUMN * 2, bytes(16), _4=Vector([_pair(b"ARROW:experimental_compression", b"zstd")])
+                2,
+                [(2, 0)] * 2,
+                _COLUMN * 2,
+                bytes(16),
+                own=Vector([_pair(b"ARROW:experimental_compression", b"zstd")]),
             )
         ),
         "Arrow messages without metadata of their own",
     ),
-    ("one dictionary, many batches", lambda: _dictionary(500), _PLAIN),
-    ("string views", lambda: arrow_body(pa.table({"a": _TWO, "b": _TWO, "note": _VIEWS})), _PLAIN),
+    ("one dictionary, many batches", lambda: _dictionary(500), _UNPACKED),
+    ("2^40 nulls as a dictionary", lambda: _coded(dictionary(7, _MANY_ROWS, [(_MANY_ROWS, 0)], [])), _UNPACKED),
+    (
+        "a dictionary that grows 5,000 times",
+        lambda: _coded(dictionary(7, 20_000, [(20_000, 0)], [], delta=1) * 5_000),
+        _UNPACKED,
+    ),
+    ("a dictionary of no column", lambda: _coded(dictionary(8, 1, [(1, 0)], [])), _BROKEN),
+    ("a dictionary of two columns", lambda: _coded(dictionary(7, 1, [(1, 0)] * 2, [])), _BROKEN),
+    ("a dictionary of another length", lambda: _coded(dictionary(7, 1, [(_MANY_ROWS, 0)], [])), _BROKEN),
+    ("a dictionary of nothing", lambda: _coded(frame(2, Table(_0=7))), _BROKEN),
+    (
+        "one dictionary of two columns",
+        lambda: schema(*_AB, _code(7), _code(7)) + END,
+        "a dictionary of its own for each column",
+    ),
+    ("dictionaries within a dictionary", lambda: schema(*_AB, _code(7, _5=Vector([_code(8)]))) + END, _WITHIN),
+    ("a dictionary within a list", lambda: schema(*_AB, field(b"n", 12, _5=Vector([_code(7)]))) + END, _WITHIN),
+    ("views of one text", lambda: _views("column", 100_000, b"x" * 1_000), _UNPACKED),
+    ("a dictionary of such views", lambda: _views("dictionary", 100_000, b"x" * 1_000), _UNPACKED),
+    (
+        "2^31 buffers of views",
+        lambda: (
+            schema(*_AB, field(b"v", 24))
+            + batch(0, [(0, 0)] * 3, [(0, 0)] * 6, _4=Bytes(struct.pack("<q", 2**31 - 1), 1))
+            + END
+        ),
+        _BROKEN,
+    ),
     (
         "views within a list",
         lambda: arrow_body(pa.table({"a": _TWO, "b": _TWO, "note": pa.array([["x"]] * 2, pa.list_(pa.binary_view()))})),
-        _PLAIN,
+        _WITHIN,
     ),
     ("20,000 columns", lambda: arrow_body(pa.table({str(number): [] for number in range(20_000)})), _WIDE),
     (
@@ -167,13 +246,18 @@ def _growth(codec, body):
 
 @pytest.mark.parametrize(("make", "bound"), [row[1:] for row in _BOMBS], ids=[row[0] for row in _BOMBS])
 def test_bombs_are_refused_unread(make, bound):
-    """Each is refused by name, in memory of a few times its own length, none of it Arrow's but a schema's."""
+    """Each is refused by name, in memory of a few times its own length, and Arrow holds none of it."""
     body = make()
     arrow = pa.total_allocated_bytes()
     decoded, growth = _growth(ArrowCodec(small_plan()), body)
     assert isinstance(decoded, Rejection)
     assert (decoded.field, decoded.bound) == ("body", bound)
-    assert decoded.reason in {Reason.UNSUPPORTED_CONTENT, Reason.MALFORMED, Reason.TOO_MANY_ROWS}
+    assert decoded.reason in {
+        Reason.UNSUPPORTED_CONTENT,
+        Reason.MALFORMED,
+        Reason.TOO_MANY_ROWS,
+        Reason.OVERSIZED,
+    }
     assert growth <= 4 * len(body) + (8 << 20)
     assert pa.total_allocated_bytes() == arrow
 
@@ -230,10 +314,10 @@ def test_what_is_taken_takes_little(make, rows):
 
 def test_the_hand_made_stream_is_read_as_pyarrow_writes_it():
     """The builder of this file makes what pyarrow reads, so its bombs are ones."""
-    table = read_stream(_rows(2) + END)
+    table = read_stream(_rows(2) + END, 0)
     assert table.column_names == ["a", "b"]
     assert table["b"].to_pylist() == [0.5, 0.25] * 2
-    assert read_stream(schema(*_AB, _nested(5)) + END).num_columns == 3
+    assert read_stream(schema(*_AB, _nested(5)) + END, 0).num_columns == 3
     with pa.ipc.open_stream(_swapped(3)) as reader:
         assert reader.read_all().num_columns == 5
 
@@ -265,24 +349,36 @@ def test_hostile_bytes_neither_crash_nor_pass():
         _written(pa.table({"a": _TWO, "b": _TWO, "id": ["x", "y"]})),
         _written(pa.table({"a": _TWO, "b": _TWO, "n": pa.array([[{"x": "é"}], None])})),
         _written(pa.table({"a": _TWO, "b": _TWO}), compression="zstd"),
+        _written(
+            pa.table({"a": _TWO, "b": _TWO, "v": pa.array(["x", "long enough to stand outside"], pa.string_view())})
+        ),
+        _written(pa.table({"a": _TWO, "b": _TWO, "c": pa.array(["x", "y"]).dictionary_encode()}), compression="lz4"),
+        _written(
+            pa.table(
+                {"a": _TWO, "b": _TWO, "u": pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, 0], pa.int8()))}
+            )
+        ),
     ]
     verdicts = dict.fromkeys(("read", "unreadable", "unsupported", "malformed"), 0)
     for number in range(6_000):
         body = _hostile(rng, seeds[number % len(seeds)])
         try:
-            rows = read_frames(body).rows
+            announced = read_frames(body)
         except UnsupportedFrameError:
             verdicts["unsupported"] += 1
             continue
         except (ValueError, IndexError, struct.error):
             verdicts["malformed"] += 1
             continue
+        if announced.unpacked > 1 << 20:
+            verdicts["unsupported"] += 1
+            continue
         try:
-            table = read_stream(body)
-        except (pa.ArrowException, OSError, ValueError):
+            table = read_stream(body, 1 << 20)
+        except (pa.ArrowException, OSError, ValueError, LongTextsError):
             verdicts["unreadable"] += 1
             continue
-        assert table.num_rows == rows
+        assert table.num_rows == announced.rows
         verdicts["read"] += 1
     assert min(verdicts.values()) > 200, verdicts
 

@@ -9,7 +9,7 @@ import fastavro
 import numpy as np
 import pytest
 
-from connectors.base import AVRO, JSON, UNKNOWN_SCHEMA, Deliveries, Delivery
+from connectors.base import AVRO, JSON, REGISTERED, UNKNOWN_SCHEMA, Deliveries, Delivery
 from oracle.codec.json.messages import RESTING, JsonCodec
 from oracle.codec.registered.avro import AvroAnswers
 from oracle.codec.registered.avro_schemas import avro_answer, avro_query
@@ -42,7 +42,7 @@ def _record(*fields, name="Q"):
 
 def _asked(plan, schema, row):
     """Return what one row comes to: its id and numbers, or its rejection."""
-    batch = decoded(codec_of_avro(plan, json.dumps(schema)), [avro_body(schema, row)], AVRO)
+    batch = decoded(codec_of_avro(plan, json.dumps(schema)), [avro_body(schema, row)])
     (part,) = batch.parts
     return part if isinstance(part, Rejection) else (part, batch.features[0].tolist())
 
@@ -107,7 +107,7 @@ _UNFIT = [
 @pytest.mark.parametrize(("schema", "field"), _UNFIT)
 def test_a_schema_that_does_not_fit_or_would_do_harm_is_refused(schema, field):
     """Its messages are rejected whatever they are, and the field is named."""
-    (part,) = decoded(codec_of_avro(small_plan(), json.dumps(schema)), [frame_start(WRITER) + bytes(16)], AVRO).parts
+    (part,) = decoded(codec_of_avro(small_plan(), json.dumps(schema)), [frame_start(WRITER) + bytes(16)]).parts
     assert isinstance(part, Rejection)
     assert (part.reason, part.field) == (Reason.UNFIT_SCHEMA, field)
 
@@ -119,7 +119,7 @@ def test_a_schema_that_unpacks_to_many_times_its_length_is_refused():
         fields = [("f0", inner), *((f"f{place}", f"R{level - 1}") for place in range(1, 10))]
         inner = _record(*fields, name=f"R{level}")
     schema = _record(("a", "double"), ("b", "double"), ("deep", inner))
-    (part,) = decoded(codec_of_avro(small_plan(), json.dumps(schema)), [frame_start(WRITER) + bytes(16)], AVRO).parts
+    (part,) = decoded(codec_of_avro(small_plan(), json.dumps(schema)), [frame_start(WRITER) + bytes(16)]).parts
     assert isinstance(part, Rejection)
     assert part.reason is Reason.UNFIT_SCHEMA
     assert "types" in part.bound
@@ -128,7 +128,7 @@ def test_a_schema_that_unpacks_to_many_times_its_length_is_refused():
 @pytest.mark.parametrize("schema", ["{", "[" * 100_000, '"\ud800"', "null", "7", '{"type":{"type":{"type":1}}}', ""])
 def test_what_is_no_schema_fits_nothing(schema):
     """Whoever may register schemas cannot stop the daemon with one."""
-    (part,) = decoded(codec_of_avro(small_plan(), schema), [frame_start(WRITER) + bytes(16)], AVRO).parts
+    (part,) = decoded(codec_of_avro(small_plan(), schema), [frame_start(WRITER) + bytes(16)]).parts
     assert isinstance(part, Rejection)
     assert part.reason is Reason.UNFIT_SCHEMA
 
@@ -153,7 +153,7 @@ _REJECTED = [
 @pytest.mark.parametrize(("body", "reason", "field"), _REJECTED)
 def test_what_is_no_query_is_rejected_alone(body, reason, field):
     """Whatever stands beside it stays a query."""
-    batch = decoded(codec_of_avro(small_plan(), json.dumps(_OWN)), [_GOOD, body, _GOOD, None], AVRO)
+    batch = decoded(codec_of_avro(small_plan(), json.dumps(_OWN)), [_GOOD, body, _GOOD, None])
     first, part, third, tombstone = batch.parts
     assert (first, third, tombstone) == ("g", "g", None)
     assert isinstance(part, Rejection)
@@ -203,7 +203,8 @@ def test_answers_and_rejections_are_in_the_format_of_their_queries():
     """Beside them JSON is answered in JSON, in the order of the messages."""
     codec = codec_of_avro(small_plan(), json.dumps(_OWN))
     nan = avro_body(_OWN, {"id": "n", "a": float("nan"), "b": 0.25})
-    given = [(_GOOD, AVRO), (b'{"id": "j", "x": [1, 2]}', JSON), (nan, AVRO), (_GOOD, UNKNOWN_SCHEMA), (None, AVRO)]
+    json_body = b'{"id": "j", "x": [1, 2]}'
+    given = [(_GOOD, REGISTERED), (json_body, JSON), (nan, REGISTERED), (_GOOD, UNKNOWN_SCHEMA), (None, REGISTERED)]
     deliveries = Deliveries.of(Delivery(place, body, kind) for place, (body, kind) in enumerate(given, 1))
     batch = codec.decode(deliveries)
     replies = codec.encode(batch, _answers([1, 0, NO_LABEL]))

@@ -59,11 +59,11 @@ def test_a_message_is_the_same_alone_and_beside_others(kind, which, data):
     """Decoding many never raises, and no message's fate depends on another's."""
     codec = (_AVRO if kind == AVRO else _PROTOBUF)[which]
     bodies = data.draw(st.lists(_mutated(_SEEDS[kind][which]).filter(_known), max_size=5))
-    together = decoded(codec, [*bodies, _SEEDS[kind][which]], kind)
+    together = decoded(codec, [*bodies, _SEEDS[kind][which]])
     assert not isinstance(together.parts[-1], Rejection)
     rows = iter(together.features)
     for body, part in zip(bodies, together.parts, strict=False):
-        alone = decoded(codec, [body], kind)
+        alone = decoded(codec, [body])
         assert alone.parts == [part]
         if not isinstance(part, Rejection):
             assert np.array_equal(alone.features[0], next(rows))

@@ -6,7 +6,7 @@ import json
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from connectors.base import PROTOBUF, UNKNOWN_SCHEMA, Deliveries, Delivery
+from connectors.base import PROTOBUF, REGISTERED, UNKNOWN_SCHEMA, Deliveries, Delivery
 from oracle.codec.json.messages import RESTING, JsonCodec
 from oracle.codec.registered.frames import frame_of, frame_start
 from oracle.codec.registered.proto_schemas import proto_answer, proto_query
@@ -37,7 +37,7 @@ _START = frame_start(WRITER, (0,))
 def _asked(plan, text, payload, path=(0,)):
     """Return what one message comes to: its id and numbers, or its rejection."""
     body = frame_start(WRITER, path) + payload
-    batch = decoded(codec_of_protobuf(plan, text), [body], PROTOBUF)
+    batch = decoded(codec_of_protobuf(plan, text), [body])
     (part,) = batch.parts
     return part if isinstance(part, Rejection) else (part, batch.features[0].tolist())
 
@@ -163,7 +163,7 @@ _REJECTED = [
 def test_what_is_no_query_is_rejected_alone(body, reason, field):
     """Whatever stands beside it stays a query."""
     codec = codec_of_protobuf(small_plan(), proto_query(small_plan()))
-    batch = decoded(codec, [_GOOD, body, _GOOD, None], PROTOBUF)
+    batch = decoded(codec, [_GOOD, body, _GOOD, None])
     first, part, third, tombstone = batch.parts
     assert (first, third, tombstone) == ("g", "g", None)
     assert isinstance(part, Rejection)
@@ -209,7 +209,7 @@ def test_rejections_and_rests_say_why(tmp_path):
     (rested,) = ProtobufAnswers(plan, ANSWERS).answers(["r"], [RESTING], 5, [2])
     assert _told(rested, answer, plan) == {"id": "r", "round": 5, "phase": 2, "error": "resting"}
     codec = codec_of_protobuf(plan, proto_query(plan))
-    given = [(_START + b"\x10\x07" + _A, PROTOBUF), (_GOOD, UNKNOWN_SCHEMA)]
+    given = [(_START + b"\x10\x07" + _A, REGISTERED), (_GOOD, UNKNOWN_SCHEMA)]
     batch = codec.decode(Deliveries.of(Delivery(place, *one) for place, one in enumerate(given, 1)))
     refused = [part for part in batch.parts if isinstance(part, Rejection)]
     missing, unknown = (_told(codec._answers.rejection(None, part), answer, plan) for part in refused)

@@ -12,7 +12,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
-from connectors.base import AVRO, PROTOBUF, Deliveries, Delivery
+from connectors.base import AVRO, PROTOBUF, REGISTERED, Deliveries, Delivery
 from oracle.codec.decoded import DecodedBatch
 from oracle.codec.registered.avro import AvroAnswers
 from oracle.codec.registered.codec import RegisteredCodec
@@ -69,6 +69,6 @@ def compiled(text: str, folder: Path, name: str) -> Any:
     return GetMessageClass(pool.FindMessageTypeByName(f"{package}{name}"))
 
 
-def decoded(codec: RegisteredCodec, bodies: Sequence[bytes | None], content_type: str) -> DecodedBatch:
+def decoded(codec: RegisteredCodec, bodies: Sequence[bytes | None]) -> DecodedBatch:
     """Return what a codec makes of bodies."""
-    return codec.decode(Deliveries.of(Delivery(place, body, content_type) for place, body in enumerate(bodies, 1)))
+    return codec.decode(Deliveries.of(Delivery(place, body, REGISTERED) for place, body in enumerate(bodies, 1)))

@@ -33,7 +33,7 @@ _KINDS = {
     "--group": ResourceType.GROUP,
     "--transactional-id": ResourceType.TRANSACTIONAL_ID,
 }
-_USERS = ("perpetua", "asker-a", "asker-b", "auditor")
+_USERS = ("perpetua", "operator", "asker-a", "asker-b", "auditor")
 
 
 def _bindings(text, names):
@@ -162,12 +162,12 @@ def _allow(cluster, model, leave_out=lambda _binding: False):
     return bindings
 
 
-def _config(cluster, model, replies=("reply-a", "reply-b")):
-    """Return the configuration of a daemon that is the user `perpetua`."""
+def _config(cluster, model, replies=("reply-a", "reply-b"), user="perpetua"):
+    """Return the configuration of a daemon that is this user."""
     allowed = ", ".join(f'"{model.name}.{name}"' for name in replies)
     password = model.folder / "password"
-    write_secret(password, "of-perpetua")
-    sasl = f'[kafka.sasl]\nmechanism = "SCRAM-SHA-512"\nusername = "perpetua"\npassword_file = "{password}"\n'
+    write_secret(password, f"of-{user}")
+    sasl = f'[kafka.sasl]\nmechanism = "SCRAM-SHA-512"\nusername = "{user}"\npassword_file = "{password}"\n'
     path = model.config(sink=f"reply_topics = [{allowed}]", extra=sasl)
     address = cluster.broker.listener("USERS")
     path.write_text(path.read_text().replace(f'"{cluster.broker.servers}"', f'"{address}"'))
@@ -341,3 +341,21 @@ def test_check_disturbs_nobody(cluster, model):
     events = [line["event"] for line in log]
     assert events.count("shard.assigned") == 1
     assert not {"shard.fenced", "shard.failed"} & set(events)
+
+
+def test_only_the_operator_alters_topics(cluster, model):
+    """The daemon's user is told which right it lacks, and nothing is changed; the operator has it, and may create."""
+    _allow(cluster, model)
+    cluster.broker.configure_topic(model.queries, {"compression.type": "producer"})
+    cluster.broker.delete_topic(f"{model.name}.reply-b")
+    refused = perpetua("topics", _config(cluster, model), "--alter")
+    assert refused.returncode == 2
+    assert b"the brokers deny AlterConfigs on topic " in refused.stderr
+    assert b"kafka-acls --bootstrap-server 127.0.0.1:" in refused.stderr
+    config = _config(cluster, model, user="operator")
+    shown = json.loads(perpetua("topics", config, "--json").stdout)
+    assert (model.queries, "compression.type", "uncompressed") in [tuple(one.values())[:3] for one in shown["differs"]]
+    done = perpetua("topics", config, "--create", "--alter")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"created {model.name}.reply-b" in done.stdout.decode()
+    assert f"altered {model.queries}: compression.type = uncompressed (was producer)" in done.stdout.decode()

@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import io
+import re
 from pathlib import Path
 from typing import get_args
 
@@ -14,9 +15,11 @@ import yaml
 from msgspec import NODEFAULT
 
 from connectors.base import ARROW_STREAM, JSON, RETAINED, Deliveries, Delivery
+from connectors.events import ANSWER_ID, CLOUD_EVENT, AnswerIds
 from connectors.kafka.reply_headers import (
     content_type,
     dead_letter,
+    is_event,
     kept_headers,
     reply_headers,
     reply_topic,
@@ -24,6 +27,7 @@ from connectors.kafka.reply_headers import (
 from oracle.accounting import ledger
 from oracle.codec.arrow.messages import ArrowQueries
 from oracle.codec.batches import BatchCodec
+from oracle.codec.events import EventCodec
 from oracle.codec.guarded import GuardedCodec
 from oracle.codec.json.public import Several
 from oracle.codec.json.truths import Truth, TruthCodec
@@ -140,6 +144,27 @@ def test_arrow_queries_and_their_answers():
     assert table["label"].to_pylist() == [1, -1, -1]
     assert table["error"].to_pylist() == [None, None, "not-finite"]
     assert _headers(answered) == reply_headers(reply.content_type, reply.headers)
+
+
+def test_an_event_and_its_answer():
+    """The example of an answer in an envelope is, field by field, the reply to the example of a query in one."""
+    (asked,) = _examples("CloudEvent").values()
+    (answered,) = _examples("CloudEventAnswer").values()
+    assert content_type(_headers(asked)) == CLOUD_EVENT
+    codec = EventCodec(codec_of(_PLAN), _PLAN)
+    own = answered["payload"]["id"].encode()
+    delivery = Delivery(1, msgspec.json.encode(asked["payload"]), CLOUD_EVENT, ((ANSWER_ID, own),))
+    batch = codec.decode(Deliveries.of([delivery]))
+    one = np.ones(1, dtype=np.int64)
+    answers = Answers(one.astype(np.int8), 17, one, np.zeros(2, np.uint64), ())
+    (reply,) = codec.encode(batch, answers).rows()
+    assert (msgspec.json.decode(reply.body), reply.content_type) == (answered["payload"], CLOUD_EVENT)
+    given = set(_SCHEMAS["cloudEvent"]["properties"]) - {"specversion", "id", "source", "type", "datacontenttype"}
+    whole = asked["payload"] | dict.fromkeys(given - {"data", "data_base64"}, "v")
+    (reply,) = codec.encode(
+        codec.decode(Deliveries.of([delivery._replace(body=msgspec.json.encode(whole))])), answers
+    ).rows()
+    assert set(msgspec.json.decode(reply.body)) == set(_SCHEMAS["cloudEventAnswer"]["properties"]) - {"data_base64"}
 
 
 def test_a_round_that_an_ensemble_rested_in_has_an_error():
@@ -392,4 +417,17 @@ def test_headers_are_those_of_the_connector():
     many = [(f"ce_{number}", b"") for number in range(1000)]
     assert kept_headers([("other", b"v"), *many]) == tuple(many[:256])  # a flood of them takes no memory
     types = _SCHEMAS["answerHeaders"]["allOf"][1]["properties"]["content-type"]["enum"]
-    assert types == [JSON, ARROW_STREAM]
+    assert types == [JSON, ARROW_STREAM, CLOUD_EVENT]
+
+
+def test_the_answer_to_an_event_is_the_documents():
+    """The examples of an event and of its answer are what the connector makes, with the attributes that are named."""
+    (asked,) = [example for example in _examples("JsonQuery").values() if "ce_id" in example["headers"]]
+    (answered,) = [example for example in _examples("JsonAnswer").values() if "ce_id" in example["headers"]]
+    kept = kept_headers(_headers(asked))
+    assert is_event(kept)
+    own = answered["headers"]["ce_id"].encode()
+    assert reply_headers(JSON, (*kept, (ANSWER_ID, own)), _PLAN.name) == _headers(answered)
+    named = _SCHEMAS["answerHeaders"]["allOf"][1]["properties"]
+    assert set(named) == set(answered["headers"])
+    assert all(re.fullmatch(named["ce_id"]["pattern"], AnswerIds(b"s", "q", 0).of(n).decode()) for n in range(9))

@@ -36,14 +36,16 @@ async def left_by(broker, settings):
     async def revoked(_partitions):
         member_of.clear()
 
-    membership = KafkaMembership(settings, _SOURCES, lambda _partitions: member_of.set(), revoked)
+    membership = KafkaMembership(settings)
+    held = asyncio.create_task(membership.hold(settings, _SOURCES, lambda _partitions: member_of.set(), revoked))
     member = asyncio.create_task(membership.run(lambda _error: None))
     await member_of.wait()
     fetching = [asyncio.create_task(source.fetch(1, 60.0)) for source in sources]
     await asyncio.to_thread(broker.kill)
     await asyncio.sleep(1.0)
     member.cancel()
-    await asyncio.gather(*(source.close() for source in sources), sink.close(), member, return_exceptions=True)
+    held.cancel()
+    await asyncio.gather(*(source.close() for source in sources), sink.close(), member, held, return_exceptions=True)
     await asyncio.gather(*fetching, return_exceptions=True)
     if asyncio.all_tasks() - before:
         await asyncio.wait(asyncio.all_tasks() - before, timeout=TIMEOUT)

@@ -14,7 +14,9 @@ from tests.connectors.kafka.conftest import unique_name
 from tests.support.folders import long_plan
 from tests.support.kafka import KafkaModelUnderTest
 from tests.support.kafka_here import serve_here
+from tests.support.kafka_launcher import CRASHED
 from tests.support.shards import bodies, deliveries_of, first_snapshot, new_shard, process_in_batches
+from tests.support.waiting import TIMEOUT, eventually
 
 _SHARDS = 2
 
@@ -95,6 +97,45 @@ def test_a_shard_in_the_place_of_another_answers_nobody(sharded, mistake, answer
     with pytest.raises(ForeignShardError, match="own snapshot back"):
         serve_here(sharded.config(), lambda _log: False)
     assert sharded.count() == _SHARDS * answered
+
+
+@pytest.mark.parametrize("point", ["answers", "offsets", "end", "ended"])
+def test_killed_within_a_transaction_of_both_shards(sharded, point):
+    """At any point of it: it stands for both or for none, and the next process goes on from there, each answer once."""
+    config = sharded.config(service="drain_seconds = 60\nbatch_rows = 8")
+    contents = [bodies(200, seed=seed) for seed in range(_SHARDS)]
+    for partition, queries in enumerate(contents):
+        sharded.ask(queries, partition=partition)
+    daemon = sharded.serve(config, trap=(point, 100))
+    assert daemon.wait(TIMEOUT) == CRASHED, sharded.log()[-3:]
+    assert sharded.count() < _SHARDS * 200
+    log = serve_here(config, lambda _log: sharded.count() >= _SHARDS * 200)
+    assert not {"shard.fenced", "shard.failed"} & {line["event"] for line in log}
+    for partition, queries in enumerate(contents):
+        assert sharded.values(partition) == _expected(partition, queries)
+
+
+def test_two_processes_that_share_shards_take_nothing_from_each_other(sharded):
+    """One comes and takes a shard over, cleanly; killed, it leaves it to the first one, which never stops answering."""
+    config = sharded.config(source="session_seconds = 3")
+    contents = [bodies(90, seed=seed) for seed in range(_SHARDS)]
+
+    def ask(start):
+        for partition, queries in enumerate(contents):
+            sharded.ask(queries[start : start + 30], partition=partition)
+        sharded.wait_for_answers(_SHARDS * (start + 30))
+
+    sharded.serve(config, "first.log")
+    ask(0)
+    second = sharded.serve(config, "second.log")
+    eventually(lambda: "daemon.serving" in sharded.events("second.log"), what=lambda: sharded.log("second.log")[-3:])
+    ask(30)
+    second.kill()
+    second.wait()
+    ask(60)
+    assert not {"shard.fenced", "bus.unavailable"} & set(sharded.events("first.log"))
+    for partition, queries in enumerate(contents):
+        assert sharded.values(partition) == _expected(partition, queries)
 
 
 def test_a_shard_that_cannot_go_on_holds_no_other(sharded):

@@ -6,6 +6,7 @@ import inspect
 
 import aiokafka
 import pytest
+from aiokafka import conn
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.client import AIOKafkaClient, CoordinationType
 from aiokafka.consumer import consumer, fetcher
@@ -47,6 +48,11 @@ def test_it_is_the_version_that_was_looked_at():
         (GroupCoordinator.__init__, {"group_id", "generation", "member_id"}),
         (GroupCoordinator._send_req, {"send", "coordinator_id"}),
         (BatchBuilder.__init__, {"batch_size", "compression_type", "is_transactional"}),
+        (AIOKafkaClient.bootstrap, {"create_conn"}),
+        (AIOKafkaClient._get_conn, {"create_conn"}),
+        (conn.create_conn, {"AIOKafkaConnection", "connect"}),
+        (conn.AIOKafkaConnection._do_sasl_handshake, {"authenticator_oauth", "step", "sasl_auth_bytes"}),
+        (conn.AIOKafkaConnection.__init__, {"_sasl_oauth_token_provider"}),
         (
             fetcher.PartitionRecords._unpack_records,
             {"next_batch", "validate_crc", "producer_id", "base_offset", "is_control_batch", "is_transactional"}
@@ -70,6 +76,9 @@ def test_the_clients_functions_use_these_names(function, uses):
         (AIOKafkaClient.force_metadata_update, ["self"]),
         (AIOKafkaClient.get_random_node, ["self"]),
         (AIOKafkaClient.close, ["self"]),
+        (AIOKafkaClient.bootstrap, ["self"]),
+        (conn.AIOKafkaConnection.authenticator_oauth, ["self"]),
+        (conn.OAuthAuthenticator.step, ["self", "payload"]),
     ],
 )
 def test_the_clients_functions_take_these_arguments(function, names):
@@ -86,7 +95,14 @@ def test_readers_of_ours_have_what_the_client_asks_of_its_own():
 
 @pytest.mark.parametrize(
     "function",
-    [fetcher.Fetcher._proc_fetch_request, consumer.AIOKafkaConsumer.start, Sender._do_add_partitions_to_txn],
+    [
+        fetcher.Fetcher._proc_fetch_request,
+        consumer.AIOKafkaConsumer.start,
+        Sender._do_add_partitions_to_txn,
+        AIOKafkaClient.bootstrap,
+        AIOKafkaClient._get_conn,
+        conn.create_conn,
+    ],
 )
 def test_what_we_give_other_globals_has_no_closure(function):
     """It would be lost with them."""

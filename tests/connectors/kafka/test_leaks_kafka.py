@@ -27,3 +27,14 @@ def test_nothing_shows_on_kafka(subject, kind, broker, tmp_path, group):
     assert {one.channel: one for one in compare(*seen)} == {}
     assert len(seen[0].channels["answers"]) == len(pair.worlds[0].messages)
     assert seen[0].channels.keys() >= {"ledger", "dead", "log", "metrics", "status", "files", "snapshot headers"}
+
+
+@pytest.mark.slow
+def test_nothing_shows_beside_another_model(broker, tmp_path, group):
+    """Nor where the process serves another model too: of that one everything is the same, whatever is hidden here."""
+    pair = equal_pair("rectangles", "query")
+    seen = [
+        on_kafka.sight(pair, which, tmp_path / str(which), broker, f"{group}-{which}", beside=True) for which in (0, 1)
+    ]
+    assert {one.channel: one for one in compare(*seen)} == {}
+    assert any('"model":"other"' in line or '"other"' in line for line in seen[0].channels["log"])

@@ -2,19 +2,22 @@
 
 import asyncio
 import base64
+import re
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
+from connectors.base import ARROW_STREAM
 from connectors.kafka.source import KafkaSource
 from oracle.accounting.ledger import PhaseStarted, ShardStarted, ShardStopped, SideRearmed, decode
 from oracle.codec.rejections import Reason
 from oracle.errors import RefusedError
 from tests.support.kafka_here import serve_here
 from tests.support.kafka_records import batch, produce, record, sealed
-from tests.support.shards import bodies
+from tests.support.shards import arrow_body, bodies
 from tests.support.waiting import TIMEOUT, eventually
 
 _ID = b"a correlation id \0\xff"
@@ -78,11 +81,11 @@ def _topics(model):
 
 
 def test_key_and_headers_come_back_and_the_content_type_is_set(model):
-    """Key, correlation id and CloudEvents headers come back byte for byte, the rest stays away, of errors too."""
-    kept = [("ce_id", b"7"), ("correlation-id", _ID), ("ce_source", b"/s"), ("ce_id", b"8"), ("traceparent", b"00-x")]
+    """Key, correlation id and headers that are no event's come back byte for byte, the rest stays, of errors too."""
+    kept = [("ce_a", b"7"), ("correlation-id", _ID), ("ce_source", b"/s"), ("ce_a", b"8"), ("traceparent", b"00-x")]
     asked = [("x-own", b"1"), *kept, ("content-type", b"Application/JSON; charset=utf-8"), ("reply-topic", b"no")]
     key = b"k\0\xff"
-    model.ask([bodies(1)[0], b"{", None], headers=asked, key=key)
+    model.ask([bodies(1)[0], b"{", None], headers=[*asked, ("answer-id", b"forged")], key=key)
     model.ask([bodies(1)[0]])
     serve_until(model, model.config(), (model.answers, 4))
     *full, bare = model.read()
@@ -92,6 +95,63 @@ def test_key_and_headers_come_back_and_the_content_type_is_set(model):
     assert (bare.headers, bare.key) == ((("content-type", b"application/json"),), None)
     assert full[1].body["error"] == "malformed"
     assert full[2].body["label"] is None
+
+
+def test_answers_to_events_are_events_of_their_own(model):
+    """Each has an id of its own, also where queries have one id, and names its query."""
+    event = {
+        "specversion": "1.0",
+        "id": "q-é",
+        "source": "/asker",
+        "type": "com.example.query",
+        "time": "2026-01-01T00:00:00Z",
+    }
+    more = {"correlationid": "c7", "subject": "flight 5", "tenant": "t"}
+    asked = [(f"ce_{name}", value.encode()) for name, value in (event | more).items()]
+    model.ask([*bodies(2), b"{"], headers=[*asked, ("correlation-id", _ID)])
+    serve_until(model, model.config(), (model.answers, 3))
+    answers = model.read()
+    ids = [dict(answer.headers)["ce_id"] for answer in answers]
+    assert len({*ids, event["id"].encode()}) == 4
+    for answer, own in zip(answers, ids, strict=True):
+        assert re.fullmatch(rb"[0-9a-f]{32}", own)
+        made = {
+            "specversion": "1.0",
+            "id": own.decode(),
+            "source": f"/perpetua/{model.plan.name}",
+            "type": "perpetua.answer",
+        }
+        made |= {"causationid": event["id"]} | more
+        assert dict(answer.headers) == {
+            "content-type": b"application/json",
+            "correlation-id": _ID,
+            **{f"ce_{name}": value.encode() for name, value in made.items()},
+        }
+    assert answers[2].body["error"] == "malformed"
+
+
+def test_events_in_structured_mode(model):
+    """An envelope as the record's value: answered by one as value, no attribute in its headers; malformed ones too."""
+    query = {"x": [0.5, 0.5]}
+    event = {"specversion": "1.0", "id": "7", "source": "/asker", "type": "t", "correlationid": "c", "data": query}
+    arrow = arrow_body(pa.table({"a": [0.5, 0.25], "b": [0.5, 0.25], "id": [1, 2]}))
+    packed = {"data": None, "data_base64": base64.b64encode(arrow).decode(), "datacontenttype": ARROW_STREAM}
+    events = [event, {name: value for name, value in (event | packed).items() if value}, {**event, "id": ""}]
+    kind = ("content-type", b"Application/CloudEvents+JSON; charset=utf-8")
+    model.ask(map(msgspec.json.encode, events), headers=[kind, ("ce_id", b"no"), ("correlation-id", _ID)], key=b"k")
+    serve_until(model, model.config(), (model.answers, 3))
+    answers = model.read()
+    for answer in answers:
+        assert answer.headers == (("content-type", b"application/cloudevents+json"), ("correlation-id", _ID))
+        assert (answer.key, answer.body["type"], answer.body["correlationid"]) == (b"k", "perpetua.answer", "c")
+    assert len({answer.body["id"] for answer in answers} | {"7"}) == 4
+    first, rows, refused = (answer.body for answer in answers)
+    assert (first["causationid"], first["data"]["round"], rows["causationid"]) == ("7", 0, "7")
+    with pa.ipc.open_stream(base64.b64decode(rows["data_base64"])) as reader:
+        assert reader.read_all()["round"].to_pylist() == [1, 2]
+    assert refused["data"]["field"] == "id"
+    (note,) = model.read(f"{model.name}.dead")
+    assert (note.body["reason"], note.body["size"]) == ("malformed", len(msgspec.json.encode(events[2])))
 
 
 _REJECTED = {
@@ -165,7 +225,8 @@ def test_header_names_that_are_no_utf8_do_not_stop_a_shard(model):
     serve_until(model, model.config(), (model.answers, 3))
     found = model.read()
     assert [answer.value for answer in found] == model.expected([first, middle, last])
-    assert found[1].headers == (("content-type", b"application/json"), ("ce_id", b"1"))
+    assert [name for name, _ in found[1].headers if name.startswith("ce_\ufffd")] == []
+    assert dict(found[1].headers)["ce_causationid"] == b"1"
 
 
 def test_records_that_only_a_broker_can_read_do_not_stop_a_shard(model):

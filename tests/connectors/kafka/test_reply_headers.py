@@ -9,9 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.base import ARROW_STREAM, JSON, Reply
-from connectors.kafka.reply_headers import content_type, dead_letter, kept_headers, reply_headers, reply_topic
+from connectors.events import ANSWER_ID
+from connectors.kafka.reply_headers import (
+    content_type,
+    dead_letter,
+    is_event,
+    kept_headers,
+    reply_headers,
+    reply_topic,
+)
 from connectors.kafka.settings import KafkaSettings
-from connectors.kafka.topics import TopicFacts, problems
+from connectors.kafka.topics import TopicFacts, notes, problems
 from oracle.codec.rejections import Reason
 
 _ALLOWED = frozenset({"team-a", "team-b"})
@@ -51,6 +59,37 @@ def test_replies_keep_correlation_and_cloud_events_and_nothing_else(headers):
     expected = [(name, value or b"") for name, value in headers if name in kept or name.startswith("ce_")]
     assert sent[1:] == expected
     assert all(isinstance(value, bytes) for _, value in sent)
+
+
+_EVENT = [
+    "ce_id",
+    "ce_source",
+    "ce_type",
+    "ce_specversion",
+    "ce_time",
+    "ce_dataschema",
+    "ce_causationid",
+    "ce_subject",
+    "ce_correlationid",
+    "ce_x",
+]
+
+
+@given(st.lists(st.tuples(st.sampled_from([*_EVENT, "correlation-id"]), st.sampled_from(_VALUES)), max_size=12))
+def test_the_answer_to_an_event_is_one_of_its_own(headers):
+    """What is an answer's own is there once; the query's first id is its cause; what is of the asker comes back."""
+    kept = kept_headers(headers)
+    ids = [value or b"" for name, value in headers if name == "ce_id"]
+    assert is_event(kept) == bool(ids)
+    sent = reply_headers(JSON, (*kept, (ANSWER_ID, b"own")), "m m")[1:]
+    names = [name for name, _ in sent]
+    own = {"ce_specversion": b"1.0", "ce_id": b"own", "ce_source": b"/perpetua/m%20m", "ce_type": b"perpetua.answer"}
+    assert {name: dict(sent)[name] for name in own} == own
+    assert all(names.count(name) == 1 for name in own)
+    assert [value for name, value in sent if name == "ce_causationid"] == ids[:1]
+    back = {"ce_subject", "ce_correlationid", "ce_x", "correlation-id"}
+    assert [pair for pair in sent if pair[0] in back] == [pair for pair in kept if pair[0] in back]
+    assert not {"ce_time", "ce_dataschema"} & set(names)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +167,7 @@ _FACTS = {
 
 def test_topics_as_they_must_be_have_no_problem():
     """Enough room for replies, a compacted ledger and an uncompressed query topic."""
-    assert problems(_SETTINGS, _FACTS, 1, 5000) == []
+    assert problems(_SETTINGS, _FACTS, 1) == []
 
 
 @pytest.mark.parametrize(
@@ -137,8 +176,8 @@ def test_topics_as_they_must_be_have_no_problem():
         ("queries", None, "topic queries: does not exist"),
         ("queries", TopicFacts(2, {"compression.type": "uncompressed"}), "has 2 partitions, but the state has 1 shard"),
         ("queries", TopicFacts(1, {"compression.type": "producer"}), "compression.type = producer: must be uncompr"),
-        ("answers", TopicFacts(1, {"max.message.bytes": "4999"}), "topic answers: max.message.bytes = 4999"),
-        ("team-b", TopicFacts(1, {"max.message.bytes": "4999"}), "topic team-b: max.message.bytes = 4999"),
+        ("answers", TopicFacts(1, {"max.message.bytes": "1023"}), "topic answers: max.message.bytes = 1023"),
+        ("team-b", TopicFacts(1, {"max.message.bytes": "1023"}), "topic team-b: max.message.bytes = 1023"),
         ("team-a", None, "topic team-a: does not exist"),
         ("ledger", TopicFacts(1, {"cleanup.policy": "delete"}), "topic ledger: cleanup.policy: must be compact"),
         ("dead", TopicFacts(1, {"max.message.bytes": "1000"}), "topic dead: max.message.bytes = 1000"),
@@ -147,14 +186,24 @@ def test_topics_as_they_must_be_have_no_problem():
 def test_each_problem_of_a_topic_is_named(topic, facts, said):
     """What would stop the daemon later is found at its start."""
     others = {name: found for name, found in _FACTS.items() if name != topic}
-    (problem,) = problems(_SETTINGS, others if facts is None else {**others, topic: facts}, 1, 5000)
+    (problem,) = problems(_SETTINGS, others if facts is None else {**others, topic: facts}, 1)
     assert said in problem
 
 
-def test_dead_letters_with_bodies_need_room_for_them():
-    """The largest query in base64 does not fit a topic of the usual size, and is found at the start."""
-    settings = replace(_SETTINGS, dead_letter_bodies=True)
-    (problem,) = problems(settings, _FACTS, 1, 5000)
-    assert "topic dead: max.message.bytes = 1048588: must be at least 1400165" in problem
+def test_what_is_too_large_for_a_topic_is_told_before_it_is_given_up():
+    """Replies that a topic does not take, and notes that hold the largest query in base64; a roomy one has no note."""
+    assert notes(_SETTINGS, _FACTS, 5000) == []
+    small, bodies = notes(replace(_SETTINGS, dead_letter_bodies=True), _FACTS, 5001)[::3]
+    assert "topic answers: max.message.bytes = 5000: a reply may have up to 5001 bytes" in small
+    assert "topic dead: max.message.bytes = 1048588: notes on larger queries do not hold the query" in bodies
     roomy = {**_FACTS, "dead": TopicFacts(1, {"max.message.bytes": "1400165"})}
-    assert problems(settings, roomy, 1, 5000) == []
+    assert notes(replace(_SETTINGS, dead_letter_bodies=True), roomy, 5000) == []
+
+
+def test_what_an_operator_accepts_is_no_problem():
+    """Compressed queries where all askers are trusted, compressed answers where their sizes may be seen."""
+    compressed = TopicFacts(1, {"compression.type": "zstd", "max.message.bytes": "5000"})
+    facts = {**_FACTS, "queries": TopicFacts(1, {"compression.type": "zstd"}), "answers": compressed}
+    said = problems(_SETTINGS, facts, 1)
+    assert ["source.compressed accepts that" in said[0], "kafka.compression accepts that" in said[1]] == [True, True]
+    assert problems(replace(_SETTINGS, compressed=True, compression="lz4"), facts, 1) == []

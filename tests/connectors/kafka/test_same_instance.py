@@ -55,13 +55,10 @@ async def test_a_poll_within_the_rebalance_does_not_hide_it():
         async def getmany(self, **_how):
             await asyncio.Event().wait()
 
-    async def nothing(_partitions):
-        raise AssertionError
-
     settings = KafkaSettings(
         servers=("nowhere:9092",), topic="queries", answers="answers", group="g", model="m", instance="one"
     )
-    membership = KafkaMembership(settings, 1, lambda _partitions: None, nothing)
+    membership = KafkaMembership(settings)
     replaced = asyncio.get_running_loop().create_future()
     consumer: Any = Rebalancing()
     poll = asyncio.create_task(membership._poll(consumer, replaced))

@@ -250,26 +250,32 @@ def test_password_is_in_no_output(cluster, model):
 
 
 @pytest.mark.slow
-def test_password_that_is_changed_under_a_running_daemon_ends_it(cluster, model):
+def test_password_of_the_environment_that_is_changed_under_a_running_daemon_ends_it(cluster, model, monkeypatch):
     """A daemon that is refused when it comes back after a restart of the broker stops with the reason.
 
-    It does not try the old password for ever. With the right one it goes on where it was.
+    It does not try the old password for ever: no other one can come. With the right one it goes on where it was.
     """
-    config = through(model, "SCRAM", cluster.tls(), cluster.sasl("SCRAM-SHA-512"))
+    table = '[kafka.sasl]\nmechanism = "SCRAM-SHA-512"\nusername = "oracle"\n'
+    config = through(model, "SCRAM", cluster.tls(), table)
     contents = bodies(2 * _SERVED)
     model.ask(contents[:_SERVED])
-    process = model.serve(config)
-    model.wait_for_answers(_SERVED)
-    _set_password(cluster.broker, _WRONG)
-    cluster.broker.restart()
-    assert process.wait(TIMEOUT) == 2
-    assert any("SaslAuthenticationFailed" in line.get("error", "") for line in model.log())
-    assert _SECRET not in (model.folder / "serve.log").read_text()
+    changed: list[bool] = []
+
+    def done(_log):
+        if model.count() >= _SERVED and not changed:
+            changed.append(True)
+            _set_password(cluster.broker, _WRONG)
+            cluster.broker.restart()
+        return False
+
+    monkeypatch.setenv("PERPETUA_KAFKA__SASL__PASSWORD", _SECRET)
+    with pytest.raises(RefusedError, match="SaslAuthenticationFailed"):
+        serve_here(config, done)
     _set_password(cluster.broker, _SECRET)
     eventually(lambda: _lets_in(cluster, _SECRET))  # it has agreed to the change, and goes by it a while later
     model.ask(contents[_SERVED:])
-    model.serve(config)
-    assert [answer.value for answer in model.wait_for_answers(2 * _SERVED)] == model.expected(contents)
+    serve_here(config, lambda _log: model.count() >= 2 * _SERVED)
+    assert [answer.value for answer in model.read()] == model.expected(contents)
 
 
 def _set_password(broker, password):

@@ -13,11 +13,13 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from connectors.base import ARROW_STREAM, JSON, Commit, Deliveries, Rejected, Replies, Reply
+from connectors.events import CLOUD_EVENT, AnswerIds
 from connectors.journal.segment import Found
-from connectors.mqtt.messages import Incoming, delivery, pack, pack_pairs, stored
+from connectors.mqtt.messages import NO_PAIRS, Incoming, delivery, pack, pack_pairs, stored
 from connectors.mqtt.packets import publish_of
 from connectors.mqtt.replies import dead_letter, outgoing, status, undelivered
 from connectors.mqtt.settings import MqttSettings
+from oracle.codec.events import EventCodec
 from oracle.codec.kinds import codec_of
 from oracle.codec.rejections import Reason
 from oracle.config.mqtt import MqttConfig, MqttSourceConfig
@@ -95,7 +97,7 @@ def test_everything_goes_where_the_document_says():
         user=pack_pairs([("traceparent", "00")]),
         expiry=60,
     )
-    came = delivery(Found(1, pack(stored(query, _SETTINGS)), 0))
+    came = delivery(Found(1, pack(stored(query, _SETTINGS)), 0), AnswerIds(b""))
     assert came is not None
     reply = Reply(b"answer", headers=came.headers, key=came.key, rejected=Rejected(Reason.MALFORMED, 1, b"{"))
     plain = Reply(b"plain")
@@ -117,9 +119,9 @@ def _published(example, kind, plan=_PLAN):
     packet = len(topic).to_bytes(2, "big") + topic + b"\0\1" + properties.pack() + body
     message = publish_of({"command": 0x32, "packet": packet})
     assert message is not None
-    came = delivery(Found(1, pack(stored(message, _SETTINGS)), 0))
+    came = delivery(Found(1, pack(stored(message, _SETTINGS)), 0), AnswerIds(b""))
     assert came is not None
-    codec = codec_of(plan)
+    codec = EventCodec(codec_of(plan), plan)
     return codec, codec.decode(Deliveries.of([came]))
 
 
@@ -150,9 +152,20 @@ def test_examples_of_queries_are_decoded_from_packets(message, kind, features, p
             assert {*schema["required"], "label"} == msgspec.json.decode(answer.body).keys()
 
 
+def test_an_event_is_decoded_from_a_packet():
+    """The example of a query in an envelope; its answer is published as an event, with correlation data."""
+    (example,) = _DOCUMENT["components"]["messages"]["CloudEvent"]["examples"]
+    _, batch = _published(example, CLOUD_EVENT)
+    assert batch.features.tolist() == [[7.5, 12.0]]
+    answers = Answers(np.ones(1, np.int8), 17, np.ones(1, np.int64), np.zeros(2, np.uint64), ())
+    (answer,) = outgoing(Commit(EventCodec(codec_of(_PLAN), _PLAN).encode(batch, answers), [], 1, b""), _SETTINGS)
+    assert (answer.topic, answer.correlation, answer.content_type) == ("vfr/replies/a", b"7f3a", CLOUD_EVENT)
+    assert answer.user == NO_PAIRS
+
+
 def test_every_message_of_the_query_channel_is_tried():
     """A form of query that is added to the channel must be added above, too."""
-    tried = {"JsonQuery", "JsonQuestion", "JsonDistribution", "ArrowQueries", "NoQuery"}
+    tried = {"JsonQuery", "JsonQuestion", "JsonDistribution", "ArrowQueries", "NoQuery", "CloudEvent"}
     assert set(_CHANNELS["mqttQueries"]["messages"]) == tried
 
 

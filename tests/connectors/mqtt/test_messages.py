@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from connectors.base import Commit, Replies, Reply
+from connectors.events import AnswerIds
 from connectors.journal.segment import Found
 from connectors.mqtt.messages import Incoming, Outgoing, Query, delivery, pack, stored, unpack, unpack_pairs
 from connectors.mqtt.packets import MOST_USER_PROPERTIES, publish_of
@@ -33,7 +34,7 @@ def _came(name: str, value: str, count: int) -> Incoming:
 
 
 def _answer(message: Incoming) -> Outgoing:
-    came = delivery(Found(1, pack(stored(message, _SETTINGS)), 0))
+    came = delivery(Found(1, pack(stored(message, _SETTINGS)), 0), AnswerIds(b""))
     assert came is not None
     return outgoing(Commit(Replies.of([Reply(b"{}", headers=came.headers)]), [], 1, b""), _SETTINGS)[0]
 

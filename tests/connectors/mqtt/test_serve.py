@@ -40,6 +40,36 @@ def test_what_an_answer_carries(served):
     assert not full.retained
 
 
+def test_answers_to_events_are_events_of_their_own(served):
+    """In binary mode attributes are user properties; each answer has an id of its own, and names its query."""
+    asker = served.asker()
+    event = [("specversion", "1.0"), ("id", "7"), ("source", "/asker"), ("type", "t"), ("time", "2026-01-01T00:00:00Z")]
+    for body in bodies(2):
+        asker.ask(served.queries, body, user=[*event, ("correlationid", "c"), ("b", "")])
+    answers = wait_for(served, asker, 2)
+    ids = {dict(answer.user)["id"] for answer in answers}
+    assert len(ids) == 2
+    for answer in answers:
+        assert dict(answer.user)["id"] in ids - {"7"}
+        made = [("specversion", "1.0"), ("id", dict(answer.user)["id"]), ("source", f"/perpetua/{served.plan.name}")]
+        causes = [("type", "perpetua.answer"), ("causationid", "7"), ("correlationid", "c"), ("b", "")]
+        assert answer.user == (*made, *causes)
+
+
+def test_events_in_structured_mode(served):
+    """An envelope as payload is answered by one, at its response topic, under its correlation data; batches are not."""
+    asker = served.asker()
+    event = {"specversion": "1.0", "id": "7", "source": "/asker", "type": "t", "data": {"x": [0.5, 0.5]}}
+    for number, kind in enumerate(("application/cloudevents+json", "application/cloudevents-batch+json")):
+        asker.ask(served.queries, msgspec.json.encode(event), content_type=kind, correlation=b"c%d" % number)
+    answer, refused = wait_for(served, asker, 2)
+    assert (answer.content_type, answer.correlation) == ("application/cloudevents+json", b"c0")
+    told = msgspec.json.decode(answer.body)
+    assert (told["causationid"], told["source"]) == ("7", f"/perpetua/{served.plan.name}")
+    assert (told["data"]["round"], told["id"] != "7") == (0, True)
+    assert msgspec.json.decode(refused.body)["error"] == "unsupported-content"
+
+
 def test_response_topics_are_honoured_under_the_allow_list_only(served):
     """A topic that a filter matches gets the answer; any other, and the model's own topics, are passed over."""
     allowed = f"{served.name}/replies/a/b"

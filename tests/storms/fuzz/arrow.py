@@ -25,10 +25,16 @@ from tests.support.flatbuffers import END, Table, Vector, batch, field, schema
 _POOL: Final = 30
 _FAMILY: Final = 3
 _RUN: Final = 12
-_NUMBERS: Final = (pa.float64(), pa.float64(), pa.float64(), pa.float32(), pa.float16(), pa.int64(), pa.uint8())
+_NUMBERS: Final = (
+    *(pa.float64(), pa.float64(), pa.float64(), pa.float32(), pa.float16(), pa.int64(), pa.uint8(), pa.null()),
+    pa.dictionary(pa.int8(), pa.float64()),
+)
 _KINDS: Final = {
     "number": _NUMBERS,
-    "string": (pa.string(), pa.large_string()),
+    "string": (
+        *(pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.uint64(), pa.string())),
+        pa.dictionary(pa.int16(), pa.string_view()),
+    ),
     "date": (pa.date32(), pa.date64()),
     "decimal": (
         *(pa.decimal128(30, scale) for scale in (2, 2, 0, -3, 38, 40, -60, 76, 77)),
@@ -38,7 +44,8 @@ _KINDS: Final = {
         pa.int32(),
     ),
 }
-_IDS: Final = (pa.string(), pa.large_string(), pa.int8(), pa.int64(), pa.uint8())
+_IDS: Final = (pa.string(), pa.large_string(), pa.string_view(), pa.int8(), pa.int64(), pa.uint8())
+_COMPRESSIONS: Final = (None, None, None, "lz4", "zstd")
 _OTHER_NAMES: Final = ("n", "a", "", "\ufeff")
 _SPAN: Final = 32_767
 """Rows of a batch that run ends of int16 can count."""
@@ -126,7 +133,8 @@ def _messages(rng: random.Random, features: Sequence[Feature]) -> list[bytes]:
     whole = pa.schema([(one.name, pa.float64()) for one in features]) if plain else _schema(rng, features)
     sizes = [1, 20][rng.randrange(2) :][:1] if plain else _sizes(rng)
     same = plain or rng.random() < 0.3
-    return [_stream(rng, whole, sizes if same else _sizes(rng), plain=plain) for _ in range(_FAMILY)]
+    packed = pa.ipc.IpcWriteOptions(compression=rng.choice(_COMPRESSIONS))
+    return [_stream(rng, whole, sizes if same else _sizes(rng), packed, plain=plain) for _ in range(_FAMILY)]
 
 
 def _sizes(rng: random.Random) -> list[int]:
@@ -146,9 +154,11 @@ def _schema(rng: random.Random, features: Sequence[Feature]) -> pa.Schema:
     return pa.schema(fields, {"k\ufeff": "v"} if rng.random() < 0.1 else None)
 
 
-def _stream(rng: random.Random, whole: pa.Schema, sizes: Sequence[int], *, plain: bool) -> bytes:
+def _stream(
+    rng: random.Random, whole: pa.Schema, sizes: Sequence[int], packed: pa.ipc.IpcWriteOptions, *, plain: bool
+) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, whole) as writer:
+    with pa.ipc.new_stream(sink, whole, options=packed) as writer:
         for rows in sizes:
             try:
                 columns = [

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connectors.base import Commit, Replies, Reply
+from connectors.events import AnswerIds
 from connectors.journal.segment import Found
 from connectors.mqtt.client import _publish_properties
 from connectors.mqtt.messages import Incoming, Outgoing, delivery, pack, pack_pairs, stored, unpack_pairs
@@ -56,7 +57,7 @@ def try_packet(rng: random.Random, _folder: Path) -> str:
 
 def _answer(message: Incoming) -> Outgoing | None:
     """Return what is published for a message, after making a packet's properties of it."""
-    came = delivery(Found(1, pack(stored(message, _SETTINGS)), 0))
+    came = delivery(Found(1, pack(stored(message, _SETTINGS)), 0), AnswerIds(b""))
     if came is None:
         return None
     (answer,) = outgoing(Commit(Replies.of([Reply(b"{}", headers=came.headers, key=came.key)]), [], 1, b""), _SETTINGS)

@@ -1,10 +1,12 @@
 # The parts of aiokafka 0.14 that the connector uses; it comes without types. `Any` is what it decodes for itself.
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from ssl import SSLContext
 from typing import Any, NamedTuple, Self
 
 from aiokafka import errors as errors
+from aiokafka.abc import AbstractTokenProvider
 from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.producer.sender import Sender
 from aiokafka.producer.transaction_manager import TransactionManager
@@ -16,11 +18,14 @@ class TopicPartition(NamedTuple):
     partition: int
 
 class AIOKafkaClient:
+    async def bootstrap(self) -> None: ...
+    async def _get_conn(self, node_id: int) -> object: ...
     async def send(self, node_id: int, request: Request[Any]) -> Any: ...
     def get_random_node(self) -> int: ...
     cluster: Any
     async def _wait_on_metadata(self, topic: str) -> object: ...
     async def force_metadata_update(self) -> bool: ...
+    def set_topics(self, topics: Iterable[str]) -> object: ...
     async def close(self) -> None: ...
 
 class ConsumerRebalanceListener:
@@ -29,6 +34,7 @@ class ConsumerRebalanceListener:
 
 class AIOKafkaConsumer:
     _client: AIOKafkaClient
+    _subscription: SubscriptionState
     _coordinator: GroupCoordinator
     def __init__(
         self,
@@ -42,6 +48,7 @@ class AIOKafkaConsumer:
         auto_offset_reset: str = ...,
         enable_auto_commit: bool = ...,
         isolation_level: str = ...,
+        fetch_max_bytes: int = ...,
         max_partition_fetch_bytes: int = ...,
         session_timeout_ms: int = ...,
         heartbeat_interval_ms: int = ...,
@@ -52,6 +59,7 @@ class AIOKafkaConsumer:
         sasl_mechanism: str = ...,
         sasl_plain_username: str | None = ...,
         sasl_plain_password: str | None = ...,
+        sasl_oauth_token_provider: AbstractTokenProvider | None = ...,
     ) -> None: ...
     async def start(self) -> None: ...
     async def stop(self) -> None: ...
@@ -94,6 +102,7 @@ class AIOKafkaProducer:
         sasl_mechanism: str = ...,
         sasl_plain_username: str | None = ...,
         sasl_plain_password: str | None = ...,
+        sasl_oauth_token_provider: AbstractTokenProvider | None = ...,
     ) -> None: ...
     async def start(self) -> None: ...
     async def stop(self) -> None: ...

@@ -1,12 +1,22 @@
-from asyncio import Future
+from asyncio import AbstractEventLoop, Future
 from typing import Any
 
+from aiokafka import TopicPartition
 from aiokafka.record.memory_records import MemoryRecords as MemoryRecords
 
 class Fetcher:
+    _fetch_max_wait_ms: int
     _fetch_task: Future[None]
+    _loop: AbstractEventLoop
     _pending_tasks: set[Future[Any]]
+    _prefetch_backoff: float
+    _records: dict[TopicPartition, Any]
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    @property
+    def error_future(self) -> Future[None]: ...
+    def _get_actions_per_node(self, assignment: Any) -> Any: ...
     async def _proc_fetch_request(self, assignment: Any, node_id: int, request: Any) -> bool: ...
+    def _select_read_replica(self, tp: TopicPartition) -> int | None: ...
 
 class PartitionRecords:
     def _unpack_records(self) -> Any: ...

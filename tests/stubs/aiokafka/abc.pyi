@@ -1,0 +1,6 @@
+from abc import abstractmethod
+
+class AbstractTokenProvider:
+    @abstractmethod
+    async def token(self) -> str: ...
+    def extensions(self) -> dict[str, str]: ...
