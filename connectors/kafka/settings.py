@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from connectors.base import JSON
 from connectors.kafka.security import Security
 
 __all__ = ["KafkaSettings"]
@@ -42,6 +43,7 @@ class KafkaSettings:
         fetch_bytes: Bytes asked for at once.
         batch_bytes: Largest batch that is written; where a topic takes less (max.message.bytes), no larger than that.
         compression: How batches are compressed; their sizes may then tell what answers say.
+        content_type: Of queries whose headers declare none.
         unfit: Reply topics that nothing may be written to as they are, and why.
     """
 
@@ -72,6 +74,7 @@ class KafkaSettings:
     fetch_bytes: int = 4 << 20
     batch_bytes: int = 768 << 10
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
+    content_type: str = JSON
     unfit: Mapping[str, str] = field(default_factory=dict)
 
     @property

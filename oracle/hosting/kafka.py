@@ -21,10 +21,13 @@ from connectors.kafka.topics import TopicFacts, check, describe, notes
 from connectors.kafka.writer import Writer
 from connectors.retry import Backoff, retry
 from oracle.accounting.ledger import LedgerEvent
+from oracle.codec.guarded import Codec
+from oracle.codec.kinds import codec_of
 from oracle.config.daemon import Config, KafkaSourceConfig
 from oracle.errors import BusError, InputError, MisplacedError, RefusedError, StateError
 from oracle.hosting.daemons import daemon_settings
 from oracle.hosting.kafka_settings import kafka_settings, largest_reply
+from oracle.hosting.registered import RegisteredSource, SchemaRegistry, open_registry
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
 from oracle.runtime.daemon import Daemon
@@ -52,6 +55,8 @@ class KafkaModel:
     Attributes:
         plan: The plan of each shard.
         master_key: Opens their snapshots.
+        schemas: Where queries have schemas; None where they have none.
+        answers: The id of the schema of answers, once it is registered.
     """
 
     config: Config
@@ -59,6 +64,17 @@ class KafkaModel:
     shards: int
     master_key: bytes
     settings: KafkaSettings
+    schemas: SchemaRegistry | None = None
+    answers: int = 0
+
+    def source(
+        self, source: KafkaSource, partition: int, *, keeps: bool = True
+    ) -> tuple[KafkaSource | RegisteredSource, Callable[[Plan], Codec]]:
+        """Return a partition's source as its shard reads it, and what makes the codec; see `SchemaRegistry.shard`."""
+        if self.schemas is None:
+            return source, codec_of
+        folder = shard_folder(self.config.state.folder, partition)
+        return self.schemas.shard(source, folder, self.answers, keeps=keeps)
 
     @property
     def name(self) -> str:
@@ -92,7 +108,7 @@ def open_model(config: Config) -> KafkaModel:
             if partition >= shards:
                 raise InputError(f"source.{name}.{partition}", "...", f"must be below {shards}, the state's shards")
     refuse_copies(folder, master_key)
-    return KafkaModel(config, plan, shards, master_key, settings)
+    return KafkaModel(config, plan, shards, master_key, settings, open_registry(config, plan))
 
 
 async def check_topics(model: KafkaModel, *, tolerant: bool = False) -> KafkaModel:
@@ -255,6 +271,8 @@ class _Place:
 
     async def _checked(self) -> KafkaModel:
         model = await check_topics(self.model, tolerant=True)
+        if model.schemas is not None:
+            model = replace(model, answers=await model.schemas.register())
         with contextlib.suppress(BusError):  # each shard tries again
             await marks_kept(model.settings, 0, make=True)
         return model
@@ -284,6 +302,7 @@ class _ServedShard:
     ) -> None:
         self._settings, self._partition = model.settings, partition
         source = KafkaSource(model.settings, partition, consumer=shared.consumer)
+        self._source, codec = model.source(source, partition)
 
         def announce(record: ShardTelemetry, *, started: bool) -> LedgerEvent:
             stops = model.settings.stop_at_of(partition)
@@ -294,11 +313,12 @@ class _ServedShard:
         self._daemon = Daemon(
             plan=model.plan,
             store=self._store,
-            source=source,
+            source=self._source,
             sink=sink,
             reporter=reporter,
             settings=daemon_settings(model.config),
             announce=announce,
+            codec=codec,
             paused=paused,
             warm=warm,
         )
@@ -311,8 +331,10 @@ class _ServedShard:
         self._daemon.stop()
 
     async def run(self) -> int:
+        explained = self._source.explained() if isinstance(self._source, RegisteredSource) else contextlib.nullcontext()
         try:
-            return await self._daemon.run()
+            with explained:
+                return await self._daemon.run()
         except MisplacedError as exc:
             raise misplaced(self._settings, self._partition, exc) from exc
         except TooLargeError as exc:  # opened anew, the sink asks what the topics take now
