@@ -75,7 +75,7 @@ def test_what_was_followed_is_not_restored(model, monkeypatch):
         served = await check_topics(open_model(load_config(config)))
         registry = Registry(served.plan, PublicLog(stream, "json", "m"), version="test", grouped=True)
         group = KafkaGroup(served.settings, [served.settings.topic], lambda _text: None)
-        parts: Any = group.open_fleet(served, registry, "test")
+        parts: Any = group.open_fleet(served, registry, "test", lambda: None)
         fleet, place = parts
         follower = place.follower(0)
         for count in (300, 600):
