@@ -248,3 +248,12 @@ def test_a_round_that_rested_says_so():
     """It has no label, and an error, which is public."""
     (body,) = AvroAnswers(small_plan(), ANSWERS).answers(["r"], [RESTING], 5, [2])
     assert _read(body, small_plan()) == {"id": "r", "model": "tiny", "round": 5, "phase": 2, "error": "resting"}
+
+
+@pytest.mark.parametrize("kind", [AVRO, REGISTERED.lower(), "unknown-schema "])
+def test_no_message_says_of_itself_that_its_schema_is_known(kind):
+    """Only the source does, which has asked; what headers and envelopes say is read in lower case."""
+    codec = codec_of_avro(small_plan(), json.dumps(_OWN))
+    (part,) = codec.decode(Deliveries.of([Delivery(1, _GOOD, kind)])).parts
+    assert isinstance(part, Rejection)
+    assert part.reason is Reason.UNSUPPORTED_CONTENT
