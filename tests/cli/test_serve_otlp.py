@@ -225,6 +225,6 @@ def test_check_asks_the_collector(state):
 def test_without_opentelemetry_it_says_what_to_install(tmp_path, monkeypatch):
     """The extra is optional, and asked for by name."""
     monkeypatch.setitem(sys.modules, "oracle.telemetry.otlp.sending", None)
-    assert export_of(load_config(write_config(tmp_path))) is None
+    assert export_of(load_config(write_config(tmp_path)), {}) is None
     with pytest.raises(InputError, match=r"otlp = '...': needs OpenTelemetry: pip install 'perpetua\[otel\]'"):
-        export_of(load_config(write_config(tmp_path, otlp={})))
+        export_of(load_config(write_config(tmp_path, otlp={})), {})
