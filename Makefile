@@ -10,7 +10,7 @@ RUN_LOCKS := requirements.lock deploy/requirements-build.lock
 DEV_LOCK := deploy/requirements-dev.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev broker browser bus watch charts demo kafka-demo mqtt-demo demo-ensemble demo-income demo-statistics bisection test test-all test-slow lint format adversaries \
+.PHONY: help install dev broker browser bus registry watch charts demo kafka-demo mqtt-demo demo-ensemble demo-income demo-statistics bisection test test-all test-slow lint format adversaries \
 	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare ensemble promises reconstruct separations statistics distributions asyncapi typescript reference docs lock notices mutants wheel clean
 
 help: ## list the targets
@@ -24,6 +24,8 @@ dev: $(VENV)/.installed-dev ## add the tools for tests and checks to .venv
 broker: $(VENV)/.broker ## install what a Kafka broker of tests and demonstrations needs: Java, Maven, Kafka itself
 
 browser: $(VENV)/.browser ## install what the tests of the status page drive: Chromium
+
+registry: $(VENV)/.registry ## install what the tests of schemas ask: Apicurio Registry, which runs on the broker's Java
 
 bus: $(VENV)/.bus ## install what tests and demonstrations of MQTT run: Mosquitto
 
@@ -40,11 +42,11 @@ kafka-demo: $(VENV)/.installed broker ## run the demonstration over a Kafka brok
 # COVERAGE=1 measures what `make test` runs in its own process, and prints it.
 COVERAGE ?=
 
-test: lint broker browser bus watch typescript ## run all checks, then the tests of the first speed (minutes); the first failure stops
+test: lint broker registry browser bus watch typescript ## run all checks, then the tests of the first speed (minutes); the first failure stops
 	@echo "== pytest"
 	@$(BIN)/pytest -n $(WORKERS) -m "not slow" $(if $(COVERAGE),--cov --cov-report=term) $(ARGS)
 
-test-all: dev broker browser bus watch charts typescript build/peers/.ready ## run all other tests: storms, leaks, audits, experiments, more of each broker
+test-all: dev broker registry browser bus watch charts typescript build/peers/.ready ## run all other tests: storms, leaks, audits, experiments, more of each broker
 	@$(BIN)/pytest -n $(WORKERS) -m slow $(ARGS)
 
 mutants: dev broker ## plant faults; tests must find each (ARGS="--only Kafka"), or an audit (ARGS="--list privacy")
@@ -54,7 +56,7 @@ mutants: dev broker ## plant faults; tests must find each (ARGS="--only Kafka"),
 SLOW_DISK_MS ?= 100
 SLOW_BROKER_MS ?= 100
 
-test-slow: dev broker browser bus watch charts typescript ## run tests with a slow disk and slow brokers (ARGS=tests/connectors/kafka SLOW_DISK_MS=100)
+test-slow: dev broker registry browser bus watch charts typescript ## run tests with a slow disk and slow brokers (ARGS=tests/connectors/kafka SLOW_DISK_MS=100)
 	@mkdir -p build
 	@$(CC) -shared -fPIC -O1 -o build/slow.so tests/storms/slow/slow.c -ldl
 	@SLOW_DISK_MS=$(SLOW_DISK_MS) SLOW_BROKER_MS=$(SLOW_BROKER_MS) LD_PRELOAD=$(CURDIR)/build/slow.so \
@@ -198,6 +200,10 @@ BROKER_TOOL := deploy/kafka/pom.xml deploy/kafka/broker.py deploy/kafka/jars.py 
 
 $(VENV)/.broker: $(VENV)/.installed $(BROKER_TOOL) deploy/bootstrap.sh
 	@PYTHON="$(PYTHON)" deploy/bootstrap.sh $(VENV) broker
+	@touch $@
+
+$(VENV)/.registry: $(VENV)/.broker tests/support/apicurio/pom.xml tests/support/apicurio/fetch.py
+	@deploy/bootstrap.sh $(VENV) registry
 	@touch $@
 
 $(VENV)/.browser $(VENV)/.bus $(VENV)/.watch $(VENV)/.charts: $(VENV)/.installed deploy/bootstrap.sh

@@ -26,9 +26,13 @@ from oracle.errors import InputError
 
 __all__ = [
     "ARROW_STREAM",
+    "AVRO",
     "JSON",
     "METADATA_LIMIT",
+    "PROTOBUF",
+    "REGISTERED",
     "RETAINED",
+    "UNKNOWN_SCHEMA",
     "Commit",
     "Committed",
     "Deliveries",
@@ -48,6 +52,21 @@ JSON = "application/json"
 
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
 """Content type of an Arrow IPC stream holding one or more record batches, many queries per delivery."""
+
+AVRO = "application/avro"
+"""Content type of one message in Avro's binary encoding, behind the id of its schema in a registry."""
+
+PROTOBUF = "application/protobuf"
+"""Content type of one message of Protobuf, behind the id of its schema in a registry."""
+
+REGISTERED = "Registered"
+"""In place of a content type: a message in Avro or Protobuf whose schema, if it names one, is known by now.
+
+No message can say so of itself: what headers and envelopes say is read in lower case.
+"""
+
+UNKNOWN_SCHEMA = "unknown-schema"
+"""In place of a content type: a message whose schema its registry did not have when it was first read."""
 
 RETAINED = "retained"
 """In place of a content type: a message that its bus would hand over again to every new subscriber. It is no query."""
@@ -69,7 +88,8 @@ class Delivery(NamedTuple):
         position: Position just *after* this message, in the source's own unit (record, byte or row); what to pass to
             `Source.open` to go on behind it.
         body: The bytes, or None for a tombstone (a round with "no query").
-        content_type: `JSON` or `ARROW_STREAM`; `RETAINED` or anything else is rejected.
+        content_type: `JSON`, `ARROW_STREAM`, or where there is a registry `REGISTERED`; `RETAINED`, `UNKNOWN_SCHEMA` or
+            anything else is rejected.
         headers: Transport headers that a reply may need (correlation, reply address); empty on files.
         key: The record's key, which its reply keeps; None on files.
     """

@@ -4,6 +4,7 @@
 #   deploy/bootstrap.sh VENV dev     the tools for tests and checks, into a VENV that has `run`
 #   deploy/bootstrap.sh VENV docs    what makes the site of the pages, into a VENV that has `run`
 #   deploy/bootstrap.sh VENV broker  what the Kafka broker of tests and demonstrations needs: Java, Maven, Kafka's jars
+#   deploy/bootstrap.sh VENV registry what the tests of schemas ask, into a VENV that has `broker`: Apicurio Registry
 #   deploy/bootstrap.sh VENV compiler what compiles a peer of the benchmarks: a Java compiler
 #   deploy/bootstrap.sh VENV browser what the tests of the status page drive: Chromium and its driver
 #   deploy/bootstrap.sh VENV bus     what tests and demonstrations of MQTT run: Mosquitto
@@ -127,6 +128,11 @@ install_broker() {
   "$venv/bin/python" "$here/kafka/broker.py" fetch >/dev/null || fail "Kafka's jars could not be fetched."
 }
 
+install_registry() {
+  PYTHONPATH="$here/kafka" "$venv/bin/python" "$root/tests/support/apicurio/fetch.py" >/dev/null \
+    || fail "Apicurio Registry could not be fetched."
+}
+
 install_compiler() {
   command -v "${JAVA_HOME:+$JAVA_HOME/bin/}javac" >/dev/null && return
   apt_get "Kafka Streams is measured by a Java program." "openjdk-17-jdk-headless|openjdk-21-jdk-headless|default-jdk-headless"
@@ -192,10 +198,11 @@ case $set_name in
   dev) install_dev ;;
   docs) install_docs ;;
   broker) install_broker ;;
+  registry) install_registry ;;
   compiler) install_compiler ;;
   browser) install_browser ;;
   bus) install_bus ;;
   watch) install_watch ;;
   charts) install_charts ;;
-  *) fail "usage: deploy/bootstrap.sh VENV run|dev|docs|broker|compiler|browser|bus|watch|charts" ;;
+  *) fail "usage: deploy/bootstrap.sh VENV run|dev|docs|broker|registry|compiler|browser|bus|watch|charts" ;;
 esac

@@ -20,6 +20,7 @@ __all__ = [
     "LogDivergedError",
     "MessageError",
     "MisplacedError",
+    "MovedError",
     "NewerVersionError",
     "PerpetuaError",
     "PlanError",
@@ -144,6 +145,10 @@ class PlanExhaustedError(StateError):
 
 class RetiredError(StateError):
     """The model was retired: its keys are erased and it answers no more."""
+
+
+class MovedError(StateError):
+    """The model has left this topic or cluster for another; no copy of its state answers here."""
 
 
 class MessageError(StateError):

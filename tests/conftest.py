@@ -46,13 +46,23 @@ SLOW: Final = (
     "connectors/kafka/test_log_changes.py",
     "connectors/kafka/test_log_markers.py",
     "connectors/kafka/test_monitored.py",
+    "connectors/kafka/test_moving.py::test_a_crash_between_any_two_steps_answers_nothing_twice",
+    "connectors/kafka/test_moving.py::test_a_place",
+    "connectors/kafka/test_moving.py::test_old_and_new",
+    "connectors/kafka/test_moving.py::test_there_and_back_again",
+    "connectors/kafka/test_moving.py::test_what_is_refused",
+    "connectors/kafka/test_oauth.py",
+    "connectors/kafka/test_renewal.py",
     "connectors/kafka/test_replay_kafka.py",
     "connectors/kafka/test_reply_topics.py",
     "connectors/kafka/test_same_instance.py",
+    "connectors/kafka/test_resharding.py::test_it_moves",
     "connectors/kafka/test_security.py",
+    "connectors/kafka/test_standby_kafka.py::test_a_killed_owner",
     "connectors/kafka/test_states.py",
     "connectors/kafka/test_strangers.py",
     "connectors/mqtt/test_failures.py",
+    "connectors/mqtt/test_renewal_mqtt.py",
     "connectors/mqtt/test_security.py",
     "connectors/mqtt/test_states.py",
     "experiments",
@@ -74,6 +84,7 @@ FIRST: Final = (
     "connectors/kafka/test_failures_crash.py::test_killed_at_any_time[rectangles]",
     "connectors/kafka/test_fencing.py::test_a_process_that_slept_through_its_session_answers_nothing_twice[one",
     "connectors/kafka/test_many_models.py::test_a_broken_state_and_a_missing_topic_stop_no_other_model",
+    "connectors/kafka/test_oauth.py::test_a_token_of_a_file_serves_and_outlives_the_brokers_patience",
     "connectors/kafka/test_replay_kafka.py::test_answers_on_the_topic_are_proved",
     "connectors/kafka/test_reply_topics.py::test_a_reply_topic_that_was_never_made_does_not_stop_a_start",
     "connectors/kafka/test_security.py::test_who_does_not_is_refused_at_once_with_the_reason",
@@ -106,6 +117,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _libraries_log_nowhere_else() -> Iterator[None]:
     """Give libraries' loggers back: a command hands them to a handler whose stream ends with its test."""
     yield
-    for name in ("aiokafka", "mqtt", "asyncio", "uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi"):
+    for name in ("aiokafka", "kafka", "mqtt", "asyncio", "uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [], True

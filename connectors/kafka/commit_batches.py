@@ -163,8 +163,12 @@ class CommitBatches:
         longest = max(map(len, replies.bodies)) + max(map(len, filter(None, replies.keys)), default=0)
         if longest + _FRAME <= least and replies.headers.count(()) == len(replies):
             return []  # most commits
-        each = enumerate(zip(replies.bodies, replies.keys, replies.headers, strict=True))
-        return [number for number, (body, key, headers) in each if _bound(key, body, headers) > least]
+        model, found = self._settings.model, []
+        each = zip(replies.bodies, replies.keys, replies.content_types, replies.headers, strict=True)
+        for number, (body, key, kind, headers) in enumerate(each):
+            if _bound(key, body, reply_headers(kind, headers, model) if headers else ()) > least:
+                found.append(number)
+        return found
 
     def _fits(self, topic: str, key: bytes | None, body: bytes, headers: list[tuple[str, bytes]]) -> bool:
         """Return whether a topic takes a record alone in its batch, not compressed, as far as its limit is known."""

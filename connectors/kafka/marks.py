@@ -138,8 +138,8 @@ def _unfit(topic: str, found: TopicLook, partition: int) -> str | None:
 
 
 async def _made(client: AIOKafkaAdminClient, settings: KafkaSettings, like: TopicLook) -> bool:
-    """Make the topic; return False if we may not."""
-    partitions = max(len(like.leaders), settings.mark_partitions)
+    """Make the topic, with a partition for each shard; return False if we may not."""
+    partitions = max(len(like.leaders), settings.mark_partitions, settings.shards)
     new = NewTopic(settings.marks or "", partitions, max(like.copies, 1), topic_configs=MARK_CONFIG)
     ((_, code, *_),) = (await client.create_topics([new])).topic_errors
     if code == errors.TopicAlreadyExistsError.errno:  # somebody else made it; there may be marks

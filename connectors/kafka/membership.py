@@ -26,6 +26,7 @@ _LOOK_SECONDS = 15.0
 
 Assigned = Callable[[frozenset[int]], None]
 Revoked = Callable[[frozenset[int]], Awaitable[None]]
+Counted = Callable[[int], None]
 
 
 def _to_nobody(_partitions: frozenset[int]) -> None:
@@ -36,13 +37,17 @@ async def _of_nobody(_partitions: frozenset[int]) -> None:
     """Give up partitions of a topic that nobody serves now."""
 
 
+def _to_no_counter(_partitions: int) -> None:
+    """Count the partitions of a topic that nobody serves now."""
+
+
 @dataclass(slots=True)
 class _Topic:
     """A topic that we are in the group for.
 
     Attributes:
-        shards: How many partitions it must have.
-        ended: Fails where it has another number of them; None while nobody serves it.
+        shards: How many partitions it may have.
+        ended: Fails where it has more; None while nobody serves it.
         ours: Its partitions that the group has given us.
         given: Whether it has said so, if only that there are none, since we joined it.
     """
@@ -51,6 +56,7 @@ class _Topic:
     shards: int
     assigned: Assigned = _to_nobody
     revoked: Revoked = _of_nobody
+    counted: Counted = _to_no_counter
     ended: asyncio.Future[None] | None = None
     ours: frozenset[int] = field(default_factory=frozenset)
     given: bool = False
@@ -99,20 +105,29 @@ class KafkaMembership:
         self._awaited = set(awaited)
         self._ready = asyncio.Event()
 
-    async def hold(self, settings: KafkaSettings, shards: int, assigned: Assigned, revoked: Revoked) -> None:
+    async def hold(
+        self,
+        settings: KafkaSettings,
+        shards: int,
+        assigned: Assigned,
+        revoked: Revoked,
+        counted: Counted = _to_no_counter,
+    ) -> None:
         """Have the partitions of a topic given to us too, until cancelled.
 
         Args:
             settings: Those of its model.
-            shards: How many partitions it must have.
+            shards: How many partitions it may have; shards beyond those that it has wait until it grows.
             assigned: Called with the partitions that are ours from now on; it must not wait.
             revoked: Awaited with the partitions that are ours no more.
+            counted: Called now and then with how many partitions it has.
 
         Raises:
-            RefusedError: It has another number of partitions.
+            RefusedError: It has more partitions.
         """
         held = self._topics.setdefault(settings.topic, _Topic(settings, shards))
         held.settings, held.shards, held.assigned, held.revoked = settings, shards, assigned, revoked
+        held.counted = counted
         held.ended = asyncio.get_running_loop().create_future()
         self.pass_over(settings.topic)
         if held.given:
@@ -120,7 +135,7 @@ class KafkaMembership:
         try:
             await held.ended
         finally:
-            held.assigned, held.revoked, held.ended = _to_nobody, _of_nobody, None
+            held.assigned, held.revoked, held.counted, held.ended = _to_nobody, _of_nobody, _to_no_counter, None
 
     def pass_over(self, topic: str) -> None:
         """Join the group without waiting for a topic any longer."""
@@ -253,8 +268,10 @@ class KafkaMembership:
     def _check_partitions(self, consumer: AIOKafkaConsumer) -> None:
         for name, topic in self._topics.items():
             partitions = self._partitions(consumer, name)
-            if partitions not in {0, topic.shards}:
+            if partitions > topic.shards:
                 topic.fail(other_partitions(topic.settings, partitions, topic.shards))
+            elif partitions:
+                topic.counted(partitions)
 
 
 _background: Final[set["asyncio.Future[None]"]] = set()

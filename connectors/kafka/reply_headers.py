@@ -23,14 +23,14 @@ _CONTENT_TYPE: Final = "content-type"
 _MOST_KEPT: Final = 256
 
 
-def content_type(headers: Sequence[tuple[str, bytes | None]]) -> str:
-    """Return the content type that a query's headers declare, in lower case and without parameters; else JSON.
+def content_type(headers: Sequence[tuple[str, bytes | None]], default: str = JSON) -> str:
+    """Return the content type that a query's headers declare, in lower case and without parameters, else the default.
 
     >>> content_type([("Content-Type", b"Application/JSON; charset=utf-8")])
     'application/json'
     """
     declared = next((value for name, value in headers if name.lower() == _CONTENT_TYPE), None)
-    return (declared or b"").decode("latin-1").partition(";")[0].strip().lower() or JSON
+    return (declared or b"").decode("latin-1").partition(";")[0].strip().lower() or default
 
 
 def kept_headers(headers: Sequence[tuple[str, bytes | None]], *, structured: bool = False) -> Headers:

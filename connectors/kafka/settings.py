@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from connectors.base import JSON
 from connectors.kafka.security import Security
 
 __all__ = ["KafkaSettings"]
@@ -38,9 +39,11 @@ class KafkaSettings:
         transaction_seconds: Most time for one commit; the broker aborts it then.
         request_seconds: Most time for one request.
         metadata_seconds: How soon a changed number of partitions is noticed.
+        shards: How many the state has, and so how many partitions the query topic may grow to.
         fetch_bytes: Bytes asked for at once.
         batch_bytes: Largest batch that is written; where a topic takes less (max.message.bytes), no larger than that.
         compression: How batches are compressed; their sizes may then tell what answers say.
+        content_type: Of queries whose headers declare none.
         unfit: Reply topics that nothing may be written to as they are, and why.
     """
 
@@ -67,9 +70,11 @@ class KafkaSettings:
     transaction_seconds: float = 30.0
     request_seconds: float = 15.0
     metadata_seconds: float = 30.0
+    shards: int = 1
     fetch_bytes: int = 4 << 20
     batch_bytes: int = 768 << 10
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
+    content_type: str = JSON
     unfit: Mapping[str, str] = field(default_factory=dict)
 
     @property

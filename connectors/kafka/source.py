@@ -8,7 +8,7 @@ from typing import Final
 
 from aiokafka import TopicPartition
 
-from connectors.base import JSON, Deliveries, Headers, Lag
+from connectors.base import Deliveries, Headers, Lag
 from connectors.events import ANSWER_ID, CLOUD_EVENT, AnswerIds
 from connectors.kafka.client import start
 from connectors.kafka.consumers import PartitionConsumer, SharedConsumer
@@ -183,7 +183,7 @@ class KafkaSource:
         if records:
             self._next = self.progress.reached = records[-1].offset + 1
             self.progress.read(records)
-            return _deliveries(records, self._answer_ids)
+            return _deliveries(records, self._answer_ids, self._settings.content_type)
         reached = consumer.position
         if self._stop_at is not None:
             reached = min(reached, self._stop_at)  # what is behind it was read, and not handed over
@@ -248,12 +248,12 @@ class KafkaSource:
             await consumer.stop()
 
 
-def _deliveries(records: Sequence[Record], answer_ids: AnswerIds) -> Deliveries:
+def _deliveries(records: Sequence[Record], answer_ids: AnswerIds, default: str) -> Deliveries:
     sent = list(map(_headers, records))
-    kinds: list[str] = [JSON] * len(sent)
+    kinds: list[str] = [default] * len(sent)
     kept: list[Headers] = [()] * len(sent)
     if any(sent):
-        kinds = list(map(content_type, sent))
+        kinds = [content_type(headers, default) for headers in sent]
         for number, (record, kind) in enumerate(zip(records, kinds, strict=True)):
             one = kept_headers(record.headers, structured=kind == CLOUD_EVENT)
             event = kind == CLOUD_EVENT or is_event(one)

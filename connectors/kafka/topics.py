@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from aiokafka import errors
-from aiokafka.admin import NewTopic
+from aiokafka.admin import NewPartitions, NewTopic
 
 from connectors.kafka.client import admin
 from connectors.kafka.internals import connections
@@ -23,8 +23,10 @@ __all__ = [
     "TopicFacts",
     "check",
     "compressed",
+    "count_partitions",
     "describe",
     "describe_made",
+    "grow",
     "make_missing",
     "notes",
     "other_partitions",
@@ -107,13 +109,46 @@ async def describe_made(settings: KafkaSettings, made: Collection[str]) -> dict[
 
 
 def other_partitions(settings: KafkaSettings, partitions: int, shards: int) -> str:
-    """Return what to do where the query topic has another number of partitions than the state has shards."""
+    """Return what to do where the query topic has more partitions than the state has shards."""
     return (
         f"topic {settings.topic}: has {_counted(partitions, 'partition')}, but the state has "
         f"{_counted(shards, 'shard')}, one for each partition it was made for; queries in the others would get no "
         f"answer. Make a new topic with {_counted(shards, 'partition')}, or a new state: "
         f"perpetua init --shards {partitions}"
     )
+
+
+async def count_partitions(settings: KafkaSettings) -> int:
+    """Return how many partitions the query topic has, 0 if there is none.
+
+    Raises:
+        BusError: The brokers do not answer.
+    """
+    async with admin(settings, f"topic {settings.topic}") as client:
+        return len((await look(connections(client), [settings.topic]))[settings.topic].leaders)
+
+
+async def grow(settings: KafkaSettings, facts: Mapping[str, TopicFacts], partitions: int) -> list[str]:
+    """Give the query topic so many partitions, and first its marks and answers as many; return the topics that grew.
+
+    In this order, so that no query comes where nothing can be committed.
+
+    Raises:
+        RefusedError: A topic is missing, the query topic has as many already, or the brokers refuse.
+        BusError: The brokers do not answer.
+    """
+    names = [*filter(None, [settings.marks]), settings.answers, settings.topic]
+    missing = [name for name in names if name not in facts]
+    if missing:
+        raise RefusedError(f"topic {missing[0]}: does not exist; create it with `perpetua topics --create`")
+    if facts[settings.topic].partitions >= partitions:
+        has = _counted(facts[settings.topic].partitions, "partition")
+        raise RefusedError(f"topic {settings.topic}: has {has} already, and a topic cannot be made smaller")
+    growing = [name for name in names if facts[name].partitions < partitions]
+    for name in growing:
+        async with admin(settings, f"topic {name}") as client:
+            await client.create_partitions({name: NewPartitions(partitions)})
+    return growing
 
 
 def _counted(number: int, what: str) -> str:
@@ -139,7 +174,7 @@ def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: i
             found.append(f"topic {name}: {POLICY}: must be compact, so that {why}")
 
     queries = facts.get(settings.topic)
-    if queries is not None and queries.partitions != shards:
+    if queries is not None and queries.partitions > shards:
         found.append(other_partitions(settings, queries.partitions, shards))
     if queries is not None and not settings.compressed and queries.configs.get(COMPRESSION) != _UNCOMPRESSED:
         found.append(
@@ -163,9 +198,10 @@ def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: i
     need_compaction(settings.marks, "our newest mark is never deleted")
     need_bytes(settings.marks, _MARK_BYTES + 3 * len(settings.group + settings.topic), "for our marks; raise it")
     marks = facts.get(settings.marks or "")
-    if marks is not None and marks.partitions < shards:
+    marked = shards if queries is None else min(queries.partitions, shards)
+    if marks is not None and marks.partitions < marked:
         found.append(
-            f"topic {settings.marks}: has {_counted(marks.partitions, 'partition')}: must have at least {shards}, "
+            f"topic {settings.marks}: has {_counted(marks.partitions, 'partition')}: must have at least {marked}, "
             "one for each shard's marks"
         )
     return found
@@ -227,10 +263,17 @@ def wanted_configs(
     return set_to
 
 
-async def make_missing(
-    settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: int, largest_reply: int, replication: int
+async def make_missing(  # noqa: PLR0913, PLR0917 -- what topics are made by
+    settings: KafkaSettings,
+    facts: Mapping[str, TopicFacts],
+    shards: int,
+    largest_reply: int,
+    replication: int,
+    partitions: int | None = None,
 ) -> list[str]:
     """Make the topics that are missing, and return their names; see `wanted_configs`.
+
+    The query topic gets a partition for each shard, or as many as are asked for.
 
     Raises:
         RefusedError: The brokers refuse one.
@@ -238,7 +281,7 @@ async def make_missing(
     """
     set_to = wanted_configs(settings, facts, shards, largest_reply, replication)
     missing = [name for name in set_to if name not in facts]
-    own = dict.fromkeys((settings.topic, settings.answers), shards)
+    own = {settings.topic: partitions or shards, settings.answers: shards}
     if settings.marks is not None:
         own[settings.marks] = max(shards, settings.mark_partitions)
     topics = [

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Collection, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 from aiokafka import AIOKafkaClient, AIOKafkaProducer, TopicPartition
@@ -76,14 +77,29 @@ class Part:
         """Bytes of its batches."""
         return sum(batch.size() for _, _, batch in self.batches)
 
-    def records(self, producer: AIOKafkaProducer) -> Iterator[Batch]:
-        """Yield its batches, and that of its mark."""
-        yield from self.batches
-        if self.seal is not None and self.marks is not None:
-            batch = producer.create_batch()
-            key, value = mark_record(self.seal, self.claim, producer_of(producer))
-            batch.append(timestamp=now_ms(), key=key, value=value, headers=[("content-type", JSON.encode())])
-            yield self.marks, self.query.partition, batch
+
+def _marks(producer: AIOKafkaProducer, parts: Sequence[Part]) -> Iterator[Batch]:
+    """Yield the marks of all parts. Of one partition they go together: the client sends its batches one by one."""
+    kept: dict[tuple[str, int], BatchBuilder] = {}
+    for part in parts:
+        if part.seal is None or part.marks is None:
+            continue
+        place = part.marks, part.query.partition
+        key, value = mark_record(part.seal, part.claim, producer_of(producer))
+        if place in kept and _has_taken(kept[place], key, value):
+            continue
+        if place in kept:
+            yield *place, kept[place]
+        kept[place] = producer.create_batch()
+        _has_taken(kept[place], key, value)
+    for place, batch in kept.items():
+        yield *place, batch
+
+
+def _has_taken(batch: BatchBuilder, key: bytes, value: bytes) -> bool:
+    """Add a mark to a batch; return False if it is full."""
+    headers = [("content-type", JSON.encode())]
+    return batch.append(timestamp=now_ms(), key=key, value=value, headers=headers) is not None
 
 
 def now_ms() -> int:
@@ -113,11 +129,11 @@ async def transact(  # noqa: PLR0913 -- three of them are about failing
         with translated(where):
             async with asyncio.timeout(seconds):
                 await producer.begin_transaction()
-                for part in parts:
-                    for topic, partition, batch in part.records(producer):
-                        failed[topic] = NOT_YET
-                        sent.append((topic, await producer.send_batch(batch, topic, partition=partition)))
-                        sent[-1][1].add_done_callback(_look_at)  # we may be gone before it is done
+                batches = chain.from_iterable(part.batches for part in parts)
+                for topic, partition, batch in chain(batches, _marks(producer, parts)):
+                    failed[topic] = NOT_YET
+                    sent.append((topic, await producer.send_batch(batch, topic, partition=partition)))
+                    sent[-1][1].add_done_callback(_look_at)  # we may be gone before it is done
                 await producer.send_offsets_to_transaction(offsets, group)
                 if sent:
                     await asyncio.wait([delivery for _, delivery in sent])  # not `gather`: it would cancel them

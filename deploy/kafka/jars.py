@@ -11,7 +11,7 @@ from pathlib import Path
 
 from processes import BrokerError, locked, run, say
 
-__all__ = ["build", "check_java", "fetch", "find_java"]
+__all__ = ["build", "check_java", "fetch", "find_java", "jar_folder"]
 
 HERE = Path(__file__).resolve().parent
 OLDEST_JAVA = 17

@@ -25,8 +25,11 @@ COMMANDS: Final = {
     "check": "Check a configuration, its state, source and sink; change nothing. Exits 1 if something would "
     "stop `serve`.",
     "skip": "Skip the message that `serve` stopped at: it takes no round, and its sender gets an error (`skipped`).",
+    "pause": "Have a model wait: what was taken is answered, nothing more is fetched, until `perpetua resume`.",
+    "resume": "Have a model that was paused (`perpetua pause`) go on where it waits; of many all, unless one is named.",
     "topics": "Check a model's Kafka topics, or create the missing ones. Exits 1 if something would stop `serve`.",
-    "offsets": "Show or repair a model's position on Kafka: the group's offsets and Perpetua's own marks.",
+    "reshard": "Give a model's Kafka topics more partitions, up to the shards that its state was made with.",
+    "offsets": "Show, repair or move a model's position on Kafka: the group's offsets and Perpetua's own marks.",
     "budget": "Add up what a row of each data set pays for all models trained on it. Exits 1 if a declared "
     "budget is exceeded.",
     "retire": "End a model for good: erase its keys and snapshots, and leave a receipt. This cannot be undone.",

@@ -1,34 +1,43 @@
-"""`perpetua offsets show` and `perpetua offsets restore`: a model's place on Kafka, looked at and put right again."""
+"""`perpetua offsets`: a model's place on Kafka, looked at, put right again, and left for another."""
 
 import asyncio
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from connectors.kafka.marks import Claim
 from connectors.kafka.offset_metadata import OffsetMetadata
 from connectors.kafka.restore import OffsetReport, report_offsets
 from connectors.kafka.restore import restore as commit
+from connectors.kafka.topics import count_partitions
 from connectors.kafka.traffic import first_and_last
+from oracle import durable
 from oracle.cli.kafka import open_kafka
 from oracle.cli.options import AsJson, KafkaConfigFile, ModelName
 from oracle.cli.output import print_json
 from oracle.config.daemon import load_config
-from oracle.errors import InputError, RefusedError, StateError
+from oracle.errors import InputError, RefusedError, StateError, StorageError
 from oracle.hosting.kafka import KafkaModel
+from oracle.hosting.moving import Arrival, export_offsets, export_secret, import_offsets
 from oracle.runtime.marks import CommitMark
 from oracle.state.folder import newest_bytes
 from oracle.state.format import Snapshot, decode
+from oracle.state.moves import open_export
 from oracle.state.shards import shard_folder
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Show or repair a model's position on Kafka: the group's offsets and Perpetua's own marks.",
+    help="Show, repair or move a model's position on Kafka: the group's offsets and Perpetua's own marks.",
     no_args_is_help=True,
     add_completion=False,
 )
+
+_DIGITS = 20
+"""No offset has as many."""
 
 _Partition = Annotated[int | None, typer.Option("--partition", min=0, help="Only this one.")]
 
@@ -79,8 +88,95 @@ def restore(
         typer.echo(f"partition {number}: {asyncio.run(_restore(opened, number, origin))}")
 
 
+@app.command("export")
+def export(
+    config_file: KafkaConfigFile,
+    model: ModelName = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write to this new file; by default to standard output.")
+    ] = None,
+) -> None:
+    """Leave a topic or cluster: say where the model stands, and close the place, so that no copy answers there.
+
+    Stop every process of the model cleanly first. The file is for
+    `offsets import`, which also brings the model back. Run again it
+    says the same, as long as the state is where it was.
+    """
+    opened = open_kafka(load_config(config_file, model), "offsets")
+    if out is not None and out.exists():
+        raise InputError("--out", str(out), "must not exist yet")
+    found = export_offsets(opened)
+    data = msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
+    if out is None:
+        typer.echo(data.decode(), nl=False)
+        return
+    try:
+        durable.write_exclusive(out, data)
+    except FileExistsError as exc:
+        raise InputError("--out", str(out), "must not exist yet") from exc
+    except OSError as exc:
+        raise StorageError(f"{out}: cannot be written: {exc.strerror}; the place is closed, run it again") from exc
+    for number, shard in enumerate(found.shards):
+        typer.echo(
+            f"partition {number}: offset {shard.position}, round {shard.round:,}: nothing answers there any more"
+        )
+
+
+@app.command("import")
+def import_(
+    config_file: KafkaConfigFile,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `perpetua offsets export` wrote.")],
+    model: ModelName = None,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PARTITION=OFFSET", help="Where a partition's next query lies; may be repeated."),
+    ] = None,
+    same: Annotated[bool, typer.Option("--same", help="All offsets are those of the log that was left.")] = False,
+) -> None:
+    """Go on in another topic or cluster, or again in the one that was left, where `offsets export` stood.
+
+    The configuration names the new place. Where a partition's next
+    query lies is found by the records before it, which must be copies
+    of those that were answered last; --at or --same says it.
+    """
+    opened = open_kafka(load_config(config_file, model), "offsets")
+    places = _places(at or [])
+    if same and places:
+        raise InputError("--same", same, "must be left out where --at is given")
+    try:
+        found = open_export(durable.read(file), export_secret(opened))
+    except OSError as exc:
+        raise StorageError(f"{file}: cannot be read: {exc.strerror}") from exc
+    for number, arrival in enumerate(import_offsets(opened, found, places, same=same)):
+        typer.echo(f"partition {number}: {_arrived(arrival)}")
+
+
+def _places(given: list[str]) -> dict[int, int]:
+    places: dict[int, int] = {}
+    for text in given:
+        partition, _, offset = text.partition("=")
+        if not (partition.isdecimal() and offset.isdecimal() and max(len(partition), len(offset)) < _DIGITS):
+            raise InputError("--at", text, "must be PARTITION=OFFSET, two whole numbers, such as 0=1500")
+        places[int(partition)] = int(offset)
+    return places
+
+
+def _arrived(arrival: Arrival) -> str:
+    if arrival.fresh:
+        return "has answered nothing yet, and begins where source.first_offset says"
+    move, compared = arrival.move, arrival.compared
+    known = (
+        f"{compared} record{'s' if compared != 1 else ''} before it compared" if compared else "no record is before it"
+    )
+    return f"goes on at offset {move.position} (it left at {move.left}), round {move.round:,}; {known}"
+
+
 def _partitions(model: KafkaModel, partition: int | None) -> list[int]:
-    return list(range(model.shards)) if partition is None else [partition]
+    """Return the partitions to look at; shards beyond those of the topic have no place yet."""
+    there = min(asyncio.run(count_partitions(model.settings)), model.shards)
+    if partition is not None and partition >= there:
+        raise InputError("--partition", partition, f"must be below {there}, the partitions of {model.settings.topic}")
+    return list(range(there)) if partition is None else [partition]
 
 
 async def _told(model: KafkaModel, partition: int) -> dict[str, Any]:
@@ -108,7 +204,8 @@ def _claim(claim: Claim | None) -> dict[str, Any]:
         mark = CommitMark.unpack(metadata.mark)
     except StateError:
         return shown | {"ours": False}
-    return shown | {"ours": True, "round": mark.round, "time": metadata.timestamp, "looked": metadata.looked}
+    left = {} if CommitMark.left_by(metadata.mark) is None else {"left": True}
+    return shown | {"ours": True, "round": mark.round, "time": metadata.timestamp, "looked": metadata.looked} | left
 
 
 def _lines(model: KafkaModel, told: dict[str, Any]) -> list[str]:
@@ -129,7 +226,8 @@ def _said(claim: dict[str, Any] | None) -> str:
     if not claim["ours"] or claim.get("sealed") is False:
         return f"offset {claim['position']}, not committed by Perpetua for this place (metadata {claim['metadata']!r})"
     old = "" if claim.get("sealed", True) else ", by a version that kept no marks"
-    return f"offset {claim['position']}, round {claim['round']:,}{old}"
+    left = ", and the model has left: nothing answers here any more" if "left" in claim else ""
+    return f"offset {claim['position']}, round {claim['round']:,}{old}{left}"
 
 
 async def _restore(model: KafkaModel, partition: int, origin: Origin | None) -> str:
@@ -170,7 +268,7 @@ def _lost(model: KafkaModel, found: OffsetReport) -> str | None:
     if found.offset is not None or found.mark is not None:
         return None
     snapshot = _newest(model, found.partition)
-    if snapshot is None or snapshot.position == 0:
+    if snapshot is None or not (snapshot.position or snapshot.round):
         return None
     return (
         f"neither the group's offset nor our mark is left, and the newest snapshot is at offset {snapshot.position}: "
@@ -187,7 +285,7 @@ def _of_snapshot(model: KafkaModel, found: OffsetReport) -> Claim:
             f"partition {found.partition}: offset {found.counts.position} is known to be answered, and the snapshot is "
             f"at {snapshot.position}: leave out --from"
         )
-    if snapshot.position == 0:
+    if not (snapshot.position or snapshot.round):
         raise RefusedError(
             f"partition {found.partition}: its snapshot has answered nothing; if that is so, delete the group's offset "
             f"with Kafka's own tool: kafka-consumer-groups --delete-offsets --group {model.settings.group} --topic "

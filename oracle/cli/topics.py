@@ -1,7 +1,7 @@
 """`perpetua topics`: look at a model's Kafka topics, make those that are missing, set others as these are."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated
 
@@ -38,6 +38,13 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     model: ModelName = None,
     create: Annotated[bool, typer.Option("--create", help="Create the missing topics.")] = False,
     replication: Annotated[int, typer.Option(help="Replication factor of new topics.")] = 1,
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            help="Partitions of a new query topic; fewer than the state has shards leave some waiting (`reshard`).",
+            show_default="one for each shard",
+        ),
+    ] = None,
     alter_them: Annotated[
         bool, typer.Option("--alter", help="Set topics that exist as new ones are; without it, what differs is shown.")
     ] = False,
@@ -53,8 +60,10 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     most, told = most_shards(load_configs(config_file).values()), {}
     for name, config in configs.items():
         opened = open_kafka(config, "topics")
+        if partitions is not None and not 1 <= partitions <= opened.shards:
+            raise InputError("--partitions", partitions, f"must be from 1 to {opened.shards}, the state's shards")
         opened = replace(opened, settings=replace(opened.settings, mark_partitions=most))
-        told[name] = asyncio.run(_look(opened, replication if create else None, alters=alter_them))
+        told[name] = asyncio.run(_look(opened, replication if create else None, partitions, alters=alter_them))
         if not as_json:
             for line in _lines(told[name]):
                 typer.echo(line)
@@ -85,7 +94,13 @@ def _lines(found: _Found) -> Iterator[str]:
         yield f"WRONG   {problem}"
 
 
-async def _look(model: KafkaModel, replication: int | None, *, alters: bool) -> _Found:
+def _waiting(model: KafkaModel, facts: Mapping[str, TopicFacts]) -> Iterator[str]:
+    queries = facts.get(model.settings.topic)
+    if queries is not None and queries.partitions < model.shards:
+        yield f"{model.shards - queries.partitions} of {model.shards} shards wait for a partition: `perpetua reshard`"
+
+
+async def _look(model: KafkaModel, replication: int | None, partitions: int | None, *, alters: bool) -> _Found:
     settings, shards = model.settings, model.shards
     facts = await describe(settings)
     reply = largest_reply(model.plan, facts.get(settings.topic, TopicFacts(1)).message_bytes)
@@ -93,10 +108,10 @@ async def _look(model: KafkaModel, replication: int | None, *, alters: bool) -> 
     made: list[str] = []
     altered: list[Change] = []
     if replication is not None:
-        made = await make_missing(settings, facts, shards, reply, replication)
+        made = await make_missing(settings, facts, shards, reply, replication, partitions)
         facts = await describe_made(settings, made)
     if alters and differs:
         facts = await alter(settings, differs)
         altered, differs = differs, []
-    told = notes(settings, facts, reply)
+    told = [*notes(settings, facts, reply), *_waiting(model, facts)]
     return _Found(made, differs, altered, told, problems(settings, facts, shards), facts)

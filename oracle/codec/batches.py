@@ -14,7 +14,7 @@ from oracle.codec.rejections import Reason, Rejection
 from oracle.planning.plan import Plan
 from oracle.predictors.base import Answers
 
-__all__ = ["BatchCodec"]
+__all__ = ["BatchCodec", "outcomes_of"]
 
 _Outcomes = NDArray[np.int8] | NDArray[np.float64]
 
@@ -104,7 +104,7 @@ class BatchCodec:
 
     def encode(self, batch: DecodedBatch, answers: Answers) -> Replies:
         """Encode one reply for each delivery."""
-        outcomes = _outcomes(batch, answers)
+        outcomes = outcomes_of(batch, answers)
         if batch.plain:
             bodies = self._json.encode_answers(
                 batch.identifiers, outcomes.tolist(), answers.first_round, answers.phases.tolist()
@@ -154,7 +154,7 @@ def _without_rows(message: ArrowQueries) -> ArrowQueries:
     return message._replace(features=message.features[:0].copy(), present=message.present[:0].copy())
 
 
-def _outcomes(batch: DecodedBatch, answers: Answers) -> _Outcomes:
+def outcomes_of(batch: DecodedBatch, answers: Answers) -> _Outcomes:
     """Return what the answers say: labels, or that the model rested; or values where there are any."""
     if answers.values is not None:
         return answers.values

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from connectors.base import ARROW_STREAM, JSON, Deliveries, Rejected, Replies
+from connectors.base import ARROW_STREAM, JSON, REGISTERED, Deliveries, Rejected, Replies
 from connectors.events import ANSWER_ID, CAUSE, CLOUD_EVENT, TYPE, VERSION, source_of
 from oracle.codec.decoded import DecodedBatch
 from oracle.codec.guarded import Codec
@@ -150,7 +150,7 @@ def _bytes(body: bytes | Rejection) -> bytes:
 
 def _plain_kind(kind: str, body: bytes | None) -> str:
     """Return the content type of what is no event; a round with no query is one whatever it says that it is."""
-    return JSON if body is None else kind
+    return JSON if body is None and kind != REGISTERED else kind
 
 
 def _refused(reason: Reason, field: str, bound: str, attributes: tuple[tuple[str, bytes], ...] = ()) -> Event:

@@ -15,7 +15,8 @@ class Reason(StrEnum):
     """The reasons; append-only. Whatever is rejected takes no round and touches no state.
 
     But for `INTERNAL` where an answer could not be encoded: its round stands. `SKIPPED`: passed over by an operator.
-    `OUTSIDE_DOMAIN`: a question about categories, ranges or thresholds that there are not.
+    `OUTSIDE_DOMAIN`: a question about categories, ranges or thresholds that there are not. `UNKNOWN_SCHEMA`: a schema
+    that its registry does not have; `UNFIT_SCHEMA`: one that lacks a feature, or gives it another type.
     """
 
     OVERSIZED = "oversized"
@@ -33,6 +34,8 @@ class Reason(StrEnum):
     INTERNAL = "internal"
     SKIPPED = "skipped"
     OUTSIDE_DOMAIN = "outside-domain"
+    UNKNOWN_SCHEMA = "unknown-schema"
+    UNFIT_SCHEMA = "unfit-schema"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,14 @@ from oracle.config.base import ConfigTable, LocalPath
 from oracle.config.clashes import refuse_clashes
 from oracle.config.documents import read_toml
 from oracle.config.http import HttpConfig, HttpSinkConfig, HttpSourceConfig
-from oracle.config.kafka import KafkaConfig, KafkaSinkConfig, KafkaSourceConfig, SaslConfig, check_kafka_topics
+from oracle.config.kafka import (
+    KafkaConfig,
+    KafkaSinkConfig,
+    KafkaSourceConfig,
+    SaslConfig,
+    check_format,
+    check_kafka_topics,
+)
 from oracle.config.models import chosen, model_documents, placed
 from oracle.config.mqtt import MqttConfig, MqttSinkConfig, MqttSourceConfig, check_mqtt_topics
 from oracle.config.names import refuse_unknown_variables, refuse_zeros
@@ -199,6 +206,7 @@ class Config(BaseSettings):
                 raise PydanticCustomError(bus, f"must be set, with its {needed}, exactly if source.kind is {bus}")
         if isinstance(self.source, KafkaSourceConfig) and isinstance(self.sink, KafkaSinkConfig):
             check_kafka_topics(self.source, self.sink)
+            check_format(self.source, self.kafka, truth=self.truth is not None)
         if isinstance(self.source, MqttSourceConfig) and isinstance(self.sink, MqttSinkConfig):
             check_mqtt_topics(self.source, self.sink)
         if self.truth is not None:
@@ -218,7 +226,13 @@ class Config(BaseSettings):
         return env_settings, init_settings
 
 
-_SECRETS: Final = (("kafka", "sasl", "password"), ("kafka", "sasl", "client_secret"), ("mqtt", "login", "password"))
+_SECRETS: Final = (
+    ("kafka", "sasl", "password"),
+    ("kafka", "sasl", "client_secret"),
+    ("kafka", "registry", "password"),
+    ("kafka", "registry", "token"),
+    ("mqtt", "login", "password"),
+)
 """What no file may hold that is not private."""
 
 
@@ -327,6 +341,8 @@ _WHOLE: Final = {
     "kafka": "kafka",
     "mqtt": "mqtt",
     "http": "http",
+    "registry": "kafka.registry",
+    "standby": "source.standby",
     "topics": "source.topic and [sink]",
     "truth": "truth",
     "unguarded": "web.token_file",

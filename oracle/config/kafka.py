@@ -11,9 +11,10 @@ from pydantic_core import PydanticCustomError
 from oracle.config.addresses import Servers, Topic
 from oracle.config.base import ConfigTable, LocalPath, refuse_repeated
 from oracle.config.offsets import OFFSETS, beginning, by_partition
+from oracle.config.registry import RegistryConfig
 from oracle.config.tls import TlsConfig
 
-__all__ = ["KafkaConfig", "KafkaSinkConfig", "KafkaSourceConfig", "SaslConfig", "check_kafka_topics"]
+__all__ = ["KafkaConfig", "KafkaSinkConfig", "KafkaSourceConfig", "SaslConfig", "check_format", "check_kafka_topics"]
 
 _OF_PASSWORDS: Final = frozenset({"username", "password_file", "password"})
 _OF_FILES: Final = frozenset({"token_file", "extensions"})
@@ -66,6 +67,8 @@ class KafkaSourceConfig(ConfigTable):
     Attributes:
         kind: "kafka".
         topic: The model's queries.
+        format: What queries are in whose headers name no content type, and their answers: "avro" and "protobuf" with
+            the id of a schema in front, as Confluent's clients write them; then `[kafka.registry]` must be set.
         group: The consumer group; by default "perpetua-" and the model's name. One model, one group, but that
             `[[models]]` share one.
         first_offset: Where a state that has answered nothing begins: one number for all partitions, or a table by
@@ -78,10 +81,13 @@ class KafkaSourceConfig(ConfigTable):
             may ask can then stop a shard, or fill its memory, by a small message that unpacks to a large one.
         instance: A name for this process that outlives it: its restart then needs no rebalance.
         session_seconds: Silence after which the group gives our partitions to others.
+        standby: Whether to follow the shards that other processes serve, in memory and without an answer, so that
+            taking one over needs no restore. It takes the memory of all shards, and re-executes what others answer.
     """
 
     kind: Literal["kafka"]
     topic: Topic
+    format: Literal["json", "avro", "protobuf"] = "json"
     group: Topic | None = None
     first_offset: Annotated[
         int | Literal["latest"] | dict[int, int],
@@ -94,6 +100,7 @@ class KafkaSourceConfig(ConfigTable):
     compressed: bool = False
     instance: Topic | None = None
     session_seconds: Annotated[float, Field(ge=0.5, le=1800)] = 10.0
+    standby: bool = False
 
 
 class KafkaSinkConfig(ConfigTable):
@@ -179,6 +186,7 @@ class KafkaConfig(ConfigTable):
         servers: Brokers to connect to first.
         tls: TLS, if the brokers speak it.
         sasl: Name and password, or a token, if they ask for one.
+        registry: Where schemas are, if queries have some.
         compression: How what is written is compressed. Sizes of compressed answers tell what they say to anyone who
             sees only sizes, so it is "none" unless you accept that.
         request_seconds: Longest time for one request.
@@ -187,8 +195,19 @@ class KafkaConfig(ConfigTable):
     servers: Servers
     tls: TlsConfig | None = None
     sasl: SaslConfig | None = None
+    registry: RegistryConfig | None = None
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
     request_seconds: Annotated[float, Field(ge=1, le=300)] = 15.0
+
+
+def check_format(source: KafkaSourceConfig, kafka: KafkaConfig | None, *, truth: bool) -> None:
+    """Refuse schemas without a registry or the other way round, and beside them what reads JSON only."""
+    if (source.format == "json") != (kafka is None or kafka.registry is None):
+        raise PydanticCustomError("registry", 'must be set exactly if source.format is "avro" or "protobuf"')
+    if source.standby and source.format != "json":
+        raise PydanticCustomError("standby", 'must be false: only JSON is followed, source.format = "json"')
+    if truth and source.format != "json":
+        raise PydanticCustomError("truth", 'must not be set: it joins answers in JSON, source.format = "json"')
 
 
 def check_kafka_topics(source: KafkaSourceConfig, sink: KafkaSinkConfig) -> None:

@@ -55,7 +55,7 @@ def model_documents(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             raise InputError(table, "...", f"must stand in the entry of its model: [models.{table}]")
     top = {name: table for name, table in document.items() if name != "models"}
     found: dict[str, dict[str, Any]] = {}
-    for number, entry in enumerate(entries, start=1):
+    for number, entry in enumerate(entries):
         name = _name_of(entry, number)
         if name in found:
             raise InputError(f"models[{number}].name", name, "must be another one: an entry before it has this name")

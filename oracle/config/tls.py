@@ -1,4 +1,4 @@
-"""`[kafka.tls]` and `[mqtt.tls]`: TLS to the brokers."""
+"""`[kafka.tls]`, `[kafka.registry.tls]` and `[mqtt.tls]`: TLS to brokers and registries."""
 
 from oracle.config.base import ConfigTable, LocalPath
 
@@ -6,7 +6,7 @@ __all__ = ["TlsConfig"]
 
 
 class TlsConfig(ConfigTable):
-    """TLS to the brokers.
+    """TLS to the brokers, or to a registry.
 
     Attributes:
         ca_file: Certificates to trust; by default the system's.

@@ -2,12 +2,14 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from connectors.kafka.committed_offset import partition_name
+from connectors.base import Committed
+from connectors.kafka.committed_offset import committed_offset, partition_name
 from connectors.kafka.consumers import SharedConsumer
 from connectors.kafka.errors import TooLargeError
 from connectors.kafka.marks import marks_kept
@@ -19,16 +21,23 @@ from connectors.kafka.topics import TopicFacts, check, describe, notes
 from connectors.kafka.writer import Writer
 from connectors.retry import Backoff, retry
 from oracle.accounting.ledger import LedgerEvent
-from oracle.config.daemon import Config
-from oracle.errors import BusError, InputError, MisplacedError, StateError
+from oracle.codec.guarded import Codec
+from oracle.codec.kinds import codec_of
+from oracle.config.daemon import Config, KafkaSourceConfig
+from oracle.errors import BusError, InputError, MisplacedError, RefusedError, StateError
 from oracle.hosting.daemons import daemon_settings
 from oracle.hosting.kafka_settings import kafka_settings, largest_reply
+from oracle.hosting.registered import RegisteredSource, SchemaRegistry, open_registry
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
 from oracle.runtime.daemon import Daemon
 from oracle.runtime.fleet import Fleet, Membership
-from oracle.state.folder import read_plan
+from oracle.runtime.pausing import PauseWatch
+from oracle.runtime.shard import Shard
+from oracle.runtime.standby import Follower, Standby
+from oracle.state.folder import load_newest, peek_folder, read_plan
 from oracle.state.keys import mark_key, read_key_file
+from oracle.state.paused import is_paused
 from oracle.state.shards import refuse_copies, shard_count, shard_folder, shard_folders
 from oracle.state.waiting import DeferredStore
 from oracle.telemetry.ledger_event import shard_event
@@ -46,6 +55,8 @@ class KafkaModel:
     Attributes:
         plan: The plan of each shard.
         master_key: Opens their snapshots.
+        schemas: Where queries have schemas; None where they have none.
+        answers: The id of the schema of answers, once it is registered.
     """
 
     config: Config
@@ -53,6 +64,17 @@ class KafkaModel:
     shards: int
     master_key: bytes
     settings: KafkaSettings
+    schemas: SchemaRegistry | None = None
+    answers: int = 0
+
+    def source(
+        self, source: KafkaSource, partition: int, *, keeps: bool = True
+    ) -> tuple[KafkaSource | RegisteredSource, Callable[[Plan], Codec]]:
+        """Return a partition's source as its shard reads it, and what makes the codec; see `SchemaRegistry.shard`."""
+        if self.schemas is None:
+            return source, codec_of
+        folder = shard_folder(self.config.state.folder, partition)
+        return self.schemas.shard(source, folder, self.answers, keeps=keeps)
 
     @property
     def name(self) -> str:
@@ -79,14 +101,14 @@ def open_model(config: Config) -> KafkaModel:
         raise StateError(f"{folder}: it holds no plan; make a state with `perpetua init`")
     plan = decode_plan(data)
     master_key = read_key_file(config.state.key_path)
-    settings = replace(kafka_settings(config, plan.name), secret=mark_key(master_key, plan.digest))
+    settings = replace(kafka_settings(config, plan.name), secret=mark_key(master_key, plan.digest), shards=shards)
     for name in ("first_offset", "stop_at"):
         table = getattr(settings, name)
         for partition in table if isinstance(table, dict) else ():
             if partition >= shards:
                 raise InputError(f"source.{name}.{partition}", "...", f"must be below {shards}, the state's shards")
     refuse_copies(folder, master_key)
-    return KafkaModel(config, plan, shards, master_key, settings)
+    return KafkaModel(config, plan, shards, master_key, settings, open_registry(config, plan))
 
 
 async def check_topics(model: KafkaModel, *, tolerant: bool = False) -> KafkaModel:
@@ -99,8 +121,22 @@ async def check_topics(model: KafkaModel, *, tolerant: bool = False) -> KafkaMod
         BusError: The brokers do not answer.
     """
     facts = await describe(model.settings, tolerant=tolerant)
+    queries = facts.get(model.settings.topic)
+    if queries is not None:
+        _refuse_fewer(model, queries.partitions)
     settings = check(model.settings, facts, model.shards, tolerant=tolerant)
     return replace(model, settings=settings)
+
+
+def _refuse_fewer(model: KafkaModel, partitions: int) -> None:
+    """Refuse a topic that has no partition for a shard that has answered: it is another one than that was answered."""
+    for shard in range(partitions, model.shards):
+        header = peek_folder(shard_folder(model.config.state.folder, shard))
+        if header is not None and (header.position or header.round):
+            raise RefusedError(
+                f"topic {model.settings.topic}: has no partition {shard}, and shard {shard} of the state has answered "
+                "queries from it; serve the topic that it has answered, or one with as many partitions"
+            )
 
 
 async def topic_notes(model: KafkaModel) -> list[str]:
@@ -138,12 +174,19 @@ class KafkaGroup:
         """Let go of what is shared, behind the last shard."""
         await self._shared.writer.close()
 
-    def open_fleet(self, model: KafkaModel, registry: Registry, version: str) -> tuple[Fleet, Membership]:
-        """Return a model's fleet, and what it is run with, which checks the topics before it takes partitions."""
+    def open_fleet(
+        self, model: KafkaModel, registry: Registry, version: str, served: Callable[[], None]
+    ) -> tuple[Fleet, Membership]:
+        """Return a model's fleet, and what it is run with, which checks the topics before it takes partitions.
+
+        `served` is called in between.
+        """
         config = model.config
 
         def open_shard(partition: int) -> "_ServedShard":
-            return _ServedShard(place.model, partition, registry.shard(partition), self._shared, version)
+            warm = None if place.standby is None else partial(place.standby.take, partition)
+            reporter = registry.shard(partition)
+            return _ServedShard(place.model, partition, reporter, self._shared, version, place.paused, warm)
 
         fleet = Fleet(
             open_shard,
@@ -152,7 +195,9 @@ class KafkaGroup:
             retry_seconds=model.settings.session_seconds,
             clock=time.monotonic,
         )
-        place = _Place(model, fleet, self.membership)
+        place = _Place(model, fleet, self.membership, registry.partitions, served)
+        if isinstance(config.source, KafkaSourceConfig) and config.source.standby:
+            place.standby = Standby(place.follower, place.others, registry.followed)
         return fleet, place
 
 
@@ -161,12 +206,26 @@ class _Place:
 
     Attributes:
         model: From the check on with settings that fit the topics.
+        paused: Whether its shards are to answer nothing just now; they stay ours.
+        standby: Follows what other processes serve, if that is wanted.
     """
 
-    def __init__(self, model: KafkaModel, fleet: Fleet, membership: KafkaMembership) -> None:
+    def __init__(
+        self,
+        model: KafkaModel,
+        fleet: Fleet,
+        membership: KafkaMembership,
+        counted: Callable[[int], None],
+        served: Callable[[], None],
+    ) -> None:
         self.model = model
+        self._served = served
+        self.paused = PauseWatch(partial(is_paused, model.config.state.folder))
+        self.standby: Standby | None = None
+        self._partitions = 0
         self._fleet = fleet
         self._membership = membership
+        self._counted = counted
 
     async def run(self, on_trouble: Callable[[BusError], None]) -> None:
         """See `Membership.run`."""
@@ -181,11 +240,39 @@ class _Place:
         except Exception:
             self._membership.pass_over(topic)
             raise
-        fleet = self._fleet
-        await self._membership.hold(self.model.settings, self.model.shards, fleet.assigned, fleet.revoked)
+        self._served()
+        settings, shards, fleet = self.model.settings, self.model.shards, self._fleet
+        following = contextlib.nullcontext() if self.standby is None else self.standby.running()
+        async with self.paused.watching(), following:
+            await self._membership.hold(settings, shards, fleet.assigned, fleet.revoked, self._grown)
+
+    def _grown(self, partitions: int) -> None:
+        self._partitions = partitions
+        self._counted(partitions)
+
+    def others(self) -> frozenset[int]:
+        """Return the partitions that other processes serve, or nobody does."""
+        return frozenset(range(self._partitions)) - self._fleet.held
+
+    def follower(self, partition: int) -> Follower:
+        """Return what follows a partition, from its newest snapshot on."""
+        model = self.model
+        folder = shard_folder(model.config.state.folder, partition)
+
+        async def find() -> tuple[Committed, KafkaSource] | None:
+            found = await committed_offset(model.settings, partition)
+            if found is None:
+                return None
+            source = KafkaSource(model.settings, partition)
+            source.progress.expect(*found)
+            return Committed(found[0], found[1].mark), source
+
+        return Follower(model.plan, partial(load_newest, folder, model.master_key, model.plan.digest), find, partition)
 
     async def _checked(self) -> KafkaModel:
         model = await check_topics(self.model, tolerant=True)
+        if model.schemas is not None:
+            model = replace(model, answers=await model.schemas.register())
         with contextlib.suppress(BusError):  # each shard tries again
             await marks_kept(model.settings, 0, make=True)
         return model
@@ -203,9 +290,19 @@ def misplaced(settings: KafkaSettings, partition: int, error: MisplacedError) ->
 class _ServedShard:
     """One partition's daemon with its store, which is closed when it ends."""
 
-    def __init__(self, model: KafkaModel, partition: int, reporter: Reporter, shared: _Shared, version: str) -> None:
+    def __init__(  # noqa: PLR0913, PLR0917 -- its parts
+        self,
+        model: KafkaModel,
+        partition: int,
+        reporter: Reporter,
+        shared: _Shared,
+        version: str,
+        paused: Callable[[], bool],
+        warm: Callable[[], Awaitable[Shard | None]] | None,
+    ) -> None:
         self._settings, self._partition = model.settings, partition
         source = KafkaSource(model.settings, partition, consumer=shared.consumer)
+        self._source, codec = model.source(source, partition)
 
         def announce(record: ShardTelemetry, *, started: bool) -> LedgerEvent:
             stops = model.settings.stop_at_of(partition)
@@ -216,11 +313,14 @@ class _ServedShard:
         self._daemon = Daemon(
             plan=model.plan,
             store=self._store,
-            source=source,
+            source=self._source,
             sink=sink,
             reporter=reporter,
             settings=daemon_settings(model.config),
             announce=announce,
+            codec=codec,
+            paused=paused,
+            warm=warm,
         )
 
     @property
@@ -231,8 +331,10 @@ class _ServedShard:
         self._daemon.stop()
 
     async def run(self) -> int:
+        explained = self._source.explained() if isinstance(self._source, RegisteredSource) else contextlib.nullcontext()
         try:
-            return await self._daemon.run()
+            with explained:
+                return await self._daemon.run()
         except MisplacedError as exc:
             raise misplaced(self._settings, self._partition, exc) from exc
         except TooLargeError as exc:  # opened anew, the sink asks what the topics take now

@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 from pydantic import SecretStr
 
+from connectors.base import AVRO, JSON, PROTOBUF
 from connectors.kafka.security import OAuth, Sasl, Security
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.tokens import TokenEndpoint
@@ -19,7 +20,10 @@ from oracle.planning.plan import Plan
 from oracle.planning.questions import QuestionPlan
 from oracle.planning.serving import most_rows
 
-__all__ = ["kafka_settings", "largest_reply", "sasl_of"]
+__all__ = ["CONTENT_TYPES", "kafka_settings", "largest_reply", "sasl_of"]
+
+CONTENT_TYPES: Final = {"json": JSON, "avro": AVRO, "protobuf": PROTOBUF}
+"""Content types of what `source.format` says."""
 
 _JSON_REPLY: Final = 2048
 """Bytes of a JSON reply without its id: names, numbers, and the words of a rejection."""
@@ -71,6 +75,7 @@ def kafka_settings(config: Config, model: str) -> KafkaSettings:
         rebalance_seconds=config.service.drain_seconds + 30.0,
         transaction_seconds=sink.transaction_seconds,
         request_seconds=kafka.request_seconds,
+        content_type=CONTENT_TYPES[source.format],
         compression=kafka.compression,
     )
 

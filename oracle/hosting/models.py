@@ -123,7 +123,7 @@ def make_fleets(
             model=name,
         )
         models.opened(name, registry, model.folders.__getitem__)
-        return group.open_fleet(model, registry, models.version)
+        return group.open_fleet(model, registry, models.version, partial(models.served, name))
 
     opens = {name: partial(open_fleet, name) for name in openers}
     fleets = Fleets(opens, models, drain_seconds=drain_seconds, close=group.close)

@@ -84,6 +84,7 @@ async def _end(sink: Sink, snapshot: Snapshot, event: ModelRetired) -> None:
 async def _end_on_kafka(config: Config, snapshots: Sequence[Snapshot], events: Sequence[ModelRetired]) -> None:
     from connectors.kafka.group import listed, members  # noqa: PLC0415
     from connectors.kafka.sink import KafkaSink  # noqa: PLC0415
+    from connectors.kafka.topics import count_partitions  # noqa: PLC0415
     from oracle.hosting.kafka import check_topics, open_model  # noqa: PLC0415
     from oracle.telemetry.client_logs import hear_client  # noqa: PLC0415
 
@@ -92,7 +93,8 @@ async def _end_on_kafka(config: Config, snapshots: Sequence[Snapshot], events: S
     found = await members(model.settings)
     if found:
         raise RefusedError(f"group {model.settings.group}: it has members, {listed(found)}; stop them first")
-    for partition, (snapshot, event) in enumerate(zip(snapshots, events, strict=True)):
+    served = await count_partitions(model.settings)  # other shards have answered nothing, and have no place to say so
+    for partition, (snapshot, event) in enumerate(zip(snapshots[:served], events[:served], strict=True)):
         sink = KafkaSink(model.settings, partition)
         await _end(sink, snapshot, event)
 

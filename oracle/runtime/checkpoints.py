@@ -17,7 +17,7 @@ from oracle.state.format import Snapshot
 from oracle.state.store import Store
 from oracle.telemetry.reporter import Reporter
 
-__all__ = ["Checkpoints", "Retention", "Taken"]
+__all__ = ["Checkpoints", "Retention", "Saved", "Taken"]
 
 _RETRY: Final = 5.0
 """Seconds between tries to write a snapshot where the disk would not take the last one."""
@@ -39,6 +39,22 @@ class Retention(Protocol):
         Raises:
             StorageError: It could not be let go.
         """
+
+
+class Saved(Protocol):
+    """A snapshot that is written, or its header."""
+
+    @property
+    def round(self) -> int:
+        """Rounds answered."""
+
+    @property
+    def position(self) -> int:
+        """Position up to which its rounds go."""
+
+    @property
+    def phase(self) -> int:
+        """Phase it was taken in."""
 
 
 class _Place(NamedTuple):
@@ -92,8 +108,8 @@ class Checkpoints:
         self._retention = retention
         self._durable = 0
 
-    def begin(self, snapshot: Snapshot) -> None:
-        """Go on from a snapshot that was just read."""
+    def begin(self, snapshot: Saved) -> None:
+        """Go on from the newest snapshot."""
         self._saved = self._last = _Place(snapshot.round, snapshot.position)
         self._phase = snapshot.phase
         self._saved_at = self._clock()

@@ -15,7 +15,7 @@ snapshot is never ahead of the commits.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -23,15 +23,15 @@ from connectors.base import Commit, Deliveries, Replies, Sink, Source
 from oracle.accounting.ledger import LedgerEvent, encode
 from oracle.codec.guarded import Codec
 from oracle.codec.kinds import codec_of
-from oracle.errors import MessageError, PlanExhaustedError, SourceError, StorageError
+from oracle.errors import MessageError, PlanExhaustedError, SourceError, StateError, StorageError
 from oracle.planning.plan import Plan
 from oracle.predictors.kinds import restore_predictor
-from oracle.runtime.checkpoints import Checkpoints, Retention
+from oracle.runtime.checkpoints import Checkpoints, Retention, Saved
 from oracle.runtime.pipeline import Pipeline
 from oracle.runtime.recovery import catch_up, repeat_in_doubt
 from oracle.runtime.shard import Restore, Shard
 from oracle.runtime.signals import install_signals
-from oracle.state.format import Snapshot
+from oracle.state.format import PublicHeader, Snapshot
 from oracle.state.store import Store
 from oracle.telemetry.records import ShardTelemetry
 from oracle.telemetry.reporter import Reporter
@@ -81,6 +81,8 @@ class Daemon:
         announce: Makes ledger events of the beginning and the end of serving; None for a ledger that depends on the
             queries only.
         retention: Told of each snapshot; None where the bus keeps deliveries by itself.
+        paused: Whether it is to fetch nothing just now: it restores, commits what was answered, and waits.
+        warm: Returns a shard that is near its last commit already, if there is one; asked once.
     """
 
     def __init__(  # noqa: PLR0913 -- its parts
@@ -98,6 +100,8 @@ class Daemon:
         retention: Retention | None = None,
         restore: Restore = restore_predictor,
         codec: Callable[[Plan], Codec] = codec_of,
+        paused: Callable[[], bool] = lambda: False,
+        warm: Callable[[], Awaitable[Shard | None]] | None = None,
     ) -> None:
         self._plan = plan
         self._store = store
@@ -118,6 +122,8 @@ class Daemon:
         )
         self._restore = restore
         self._codec = codec
+        self._paused = paused
+        self._warm = warm
         self._stopping = asyncio.Event()
         self._serving = False
         self._drained: Callable[[], None] = lambda: None
@@ -175,18 +181,37 @@ class Daemon:
     async def _recover(self) -> tuple[Shard, Deliveries]:
         started = self._clock()
         self._reporter.restoring(self._source.lag)
+        warm = await self._take_warm()
+        if warm is not None:
+            try:
+                return await self._caught_up(*warm, started)
+            except StateError:  # whether it was the shard or the log, its snapshot tells
+                await self._source.close()
+                await self._sink.close()
         snapshot = await asyncio.to_thread(self._store.load_latest, self._plan.digest)
         if snapshot is None:
             raise StorageError("state: it holds no snapshot; make one with `perpetua init`")
-        shard = await asyncio.to_thread(self._make_shard, snapshot)
+        return await self._caught_up(await asyncio.to_thread(self._make_shard, snapshot), snapshot, started)
+
+    async def _take_warm(self) -> tuple[Shard, PublicHeader] | None:
+        """Return a shard that is past the newest snapshot already, and that snapshot's header."""
+        take, self._warm = self._warm, None
+        shard = None if take is None else await take()
+        header = None if shard is None else await asyncio.to_thread(self._store.peek)
+        if shard is None or header is None or header.plan_digest != self._plan.digest:
+            return None
+        return None if header.position > shard.position or header.round > shard.round else (shard, header)
+
+    async def _caught_up(self, shard: Shard, saved: Saved, started: float) -> tuple[Shard, Deliveries]:
+        """Bring a shard to its last commit; `saved` is the newest snapshot, or its header."""
         self._reporter.snapshot_read(shard.facts(), *await asyncio.to_thread(self._checkpoints.newest))
-        self._checkpoints.begin(snapshot)
+        self._checkpoints.begin(saved)
         rounds, fetched = await catch_up(shard, self._source, await self._sink.open(), self._on_progress)
         fetched = await repeat_in_doubt(shard, self._source, self._sink, fetched)
         self._checkpoints.reached(shard.position)
         facts = shard.facts()
         self._reporter.restored(facts, rounds, self._clock() - started, shard.position)
-        if facts.phase != snapshot.phase:  # a crash came between the commit that ended a phase and its snapshot
+        if facts.phase != saved.phase:  # a crash came between the commit that ended a phase and its snapshot
             taken = await self._checkpoints.take_if_due(shard)
             if taken is not None:
                 await self._checkpoints.write(taken)
@@ -209,6 +234,7 @@ class Daemon:
             batch_rows=self._settings.batch_rows,
             patience=None if self._plan.paid_limit is None else _PATIENCE,
             stopping=self._stopping,
+            paused=self._paused,
             refresh_seconds=None if self._announce is None else self._settings.snapshot_seconds,
             clock=self._clock,
         )

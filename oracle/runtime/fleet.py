@@ -76,6 +76,11 @@ class Fleet:
         """Ask for a clean stop of everything."""
         self._stopping.set()
 
+    @property
+    def held(self) -> frozenset[int]:
+        """Partitions that are ours, or were, and are not to be served again."""
+        return frozenset(self._tasks.keys() | self._failed.keys() | self._ended)
+
     def assigned(self, partitions: frozenset[int]) -> None:
         """Begin to serve partitions; those that were served already are let be."""
         if self._stopping.is_set():

@@ -13,6 +13,8 @@ _COUNTS: Final = struct.Struct("<BB")
 _BARE: Final = b"PER1"
 _LISTED: Final = b"PER2"
 _LAST: Final = b"LAST"
+_MOVED: Final = struct.Struct("<4s16s")
+_LEFT: Final = b"MOVE"
 
 _MOST_SKIPPED: Final = 32
 _MOST_INTERNAL: Final = 24
@@ -78,6 +80,19 @@ class CommitMark(NamedTuple):
         """Return whether commit metadata is that of `pack_last`: the model was retired."""
         return metadata.startswith(_LAST)
 
+    def pack_left(self, move: bytes) -> bytes:
+        """Return it as the metadata of the last commit in a place that the model leaves for another; `move` names it.
+
+        Args:
+            move: 16 bytes; no copy of the state answers behind the commit until what has this name is brought back.
+        """
+        return _MOVED.pack(_LEFT, move) + self.pack()
+
+    @staticmethod
+    def left_by(metadata: bytes) -> bytes | None:
+        """Return the name of the move, if commit metadata is that of `pack_left`; else None."""
+        return metadata[len(_LEFT) : _MOVED.size] if metadata.startswith(_LEFT) else None
+
     @classmethod
     def unpack(cls, metadata: bytes) -> "CommitMark":
         """Read commit metadata, the last too.
@@ -85,7 +100,7 @@ class CommitMark(NamedTuple):
         Raises:
             LogDivergedError: It was not written by a shard.
         """
-        metadata = metadata.removeprefix(_LAST)
+        metadata = metadata[_MOVED.size :] if metadata.startswith(_LEFT) else metadata.removeprefix(_LAST)
         try:
             magic, rounds, tag = _MARK.unpack_from(metadata)
             if magic == _BARE and len(metadata) == _MARK.size:

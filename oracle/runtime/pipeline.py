@@ -147,6 +147,7 @@ class Pipeline:
         patience: Seconds that a batch may take, where how long answers take tells nothing private: one that takes
             longer is followed by smaller ones, and the first is small. None for batches as large as they may be.
         stopping: Set when no other batch is to be answered.
+        paused: Whether nothing is to be fetched just now.
         refresh_seconds: After so long without a commit the position is committed again; None for never. A bus keeps
             with it how far the source has looked.
         clock: Seconds, monotone.
@@ -164,6 +165,7 @@ class Pipeline:
         batch_rows: int,
         patience: float | None,
         stopping: asyncio.Event,
+        paused: Callable[[], bool],
         refresh_seconds: float | None,
         clock: Callable[[], float],
     ) -> None:
@@ -176,6 +178,7 @@ class Pipeline:
         self._batch_rows = self._next_rows = batch_rows
         self._patience = patience
         self._stopping = stopping
+        self._paused = paused
         self._refresh_seconds = refresh_seconds
         self._clock = clock
         self._batches: asyncio.Queue[_Decoded | _Notice | Exception] = asyncio.Queue(1)
@@ -219,6 +222,10 @@ class Pipeline:
         handed = time.perf_counter()
         try:
             while True:
+                if self._paused():
+                    await self._pause()
+                    continue
+                self._reporter.paused(paused=False)
                 if not fetched:
                     fetched = await self._source.fetch(self._batch_rows, _IDLE)
                     handed = time.perf_counter() if fetched else handed
@@ -239,6 +246,13 @@ class Pipeline:
                 await self._hand_over(_Decoded(batch, course))
         except Exception as exc:  # noqa: BLE001 -- raised by the answer stage, behind the batches before it
             await self._batches.put(exc)
+
+    async def _pause(self) -> None:
+        """Wait a little, and tell it once all that was answered is durable."""
+        await asyncio.sleep(_IDLE)
+        await self._hand_over(_Notice.IDLE)
+        if self._checkpoints.durable >= self._shard.position:
+            self._reporter.paused(paused=True)
 
     async def _hand_over(self, item: "_Decoded | _Notice") -> None:
         await self._batches.put(item)

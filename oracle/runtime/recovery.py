@@ -7,7 +7,14 @@ from typing import Final, Protocol, Self
 
 from connectors.base import Commit, Committed, Deliveries, Sink, Source
 from oracle.codec.decoded import DecodedBatch
-from oracle.errors import LogDivergedError, MisplacedError, PlanExhaustedError, RetiredError, SourceError
+from oracle.errors import (
+    LogDivergedError,
+    MisplacedError,
+    MovedError,
+    PlanExhaustedError,
+    RetiredError,
+    SourceError,
+)
 from oracle.runtime.marks import CommitMark
 from oracle.runtime.shard import Shard
 
@@ -29,6 +36,10 @@ class Placed(Protocol):
     def position(self) -> int:
         """Position after the last delivery; 0 before the first."""
 
+    @property
+    def round(self) -> int:
+        """Rounds answered up to there; a model that has moved may have some at position 0."""
+
 
 def check_order(shard: Placed, committed: Committed | None) -> None:
     """Refuse to go on where the snapshot is ahead of the commits: its answers would be missing, or given twice.
@@ -36,9 +47,10 @@ def check_order(shard: Placed, committed: Committed | None) -> None:
     Raises:
         StateError: The snapshot is ahead.
         RetiredError: It was the last commit there will be.
+        MovedError: It was the last commit in this place.
     """
     if committed is None:
-        if shard.position > 0:
+        if shard.position > 0 or shard.round > 0:
             raise MisplacedError(
                 f"sink: it has no commit, but the state is at position {shard.position}; restore the sink's files (on "
                 "Kafka: the group's committed offset, which goes with a deleted topic)"
@@ -47,6 +59,11 @@ def check_order(shard: Placed, committed: Committed | None) -> None:
     if CommitMark.is_last(committed.metadata):
         raise RetiredError(
             f"position {committed.position}: the model was retired here, and no copy of its state answers any more"
+        )
+    if CommitMark.left_by(committed.metadata) is not None:
+        raise MovedError(
+            f"position {committed.position}: the model left this place for another (`perpetua offsets export`), and no "
+            "copy of its state answers here; `perpetua offsets import` brings it back, if it has answered nowhere else"
         )
     if committed.position < shard.position:
         raise MisplacedError(

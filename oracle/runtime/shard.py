@@ -118,6 +118,11 @@ class Shard:
         return self._position
 
     @property
+    def round(self) -> int:
+        """Rounds answered up to there."""
+        return self._predictor.facts().round
+
+    @property
     def mark(self) -> CommitMark:
         """What a commit at this position carries."""
         return CommitMark(self._predictor.facts().round, self._tag.tobytes(), self._passed)

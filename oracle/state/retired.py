@@ -34,6 +34,7 @@ __all__ = [
     "key_digest",
     "lock_all",
     "lock_shared",
+    "lock_unserved",
     "read_retired",
     "refuse_retired",
     "write_retired",
@@ -123,6 +124,22 @@ def lock_shared(folder: Path) -> int:
 
 
 @contextlib.contextmanager
+def lock_unserved(folders: Sequence[Path]) -> Iterator[None]:
+    """Lock all folders of a state against whoever would serve it on Kafka; a `FolderStore` can hold them meanwhile.
+
+    Raises:
+        StateBusyError: Another process serves it.
+        StateError: A folder holds no state.
+        StorageError: A lock cannot be opened.
+    """
+    with contextlib.ExitStack() as stack:
+        for folder in folders:
+            with _named(folder):
+                stack.callback(os.close, _locked(folder / _PLAN, fcntl.LOCK_EX))
+        yield
+
+
+@contextlib.contextmanager
 def lock_all(folders: Sequence[Path]) -> Iterator[None]:
     """Lock all folders of a state, so that no other process serves or changes it.
 
@@ -133,16 +150,23 @@ def lock_all(folders: Sequence[Path]) -> Iterator[None]:
     """
     with contextlib.ExitStack() as stack:
         for folder in folders:
-            try:
+            with _named(folder):
                 stack.callback(os.close, _locked(folder / _PLAN, fcntl.LOCK_EX))
                 stack.callback(os.close, durable.hold(folder / _LOCK))
-            except BlockingIOError as exc:
-                raise StateBusyError(f"state folder {folder}: another process holds it; stop it first") from exc
-            except FileNotFoundError as exc:
-                raise StateError(f"{folder}: holds no state; make one with `perpetua init`") from exc
-            except OSError as exc:
-                raise StorageError(f"state folder {folder}: {exc.filename or folder}: {exc.strerror}") from exc
         yield
+
+
+@contextlib.contextmanager
+def _named(folder: Path) -> Iterator[None]:
+    """Say of which folder a lock cannot be had, and why."""
+    try:
+        yield
+    except BlockingIOError as exc:
+        raise StateBusyError(f"state folder {folder}: another process holds it; stop it first") from exc
+    except FileNotFoundError as exc:
+        raise StateError(f"{folder}: holds no state; make one with `perpetua init`") from exc
+    except OSError as exc:
+        raise StorageError(f"state folder {folder}: {exc.filename or folder}: {exc.strerror}") from exc
 
 
 def _locked(path: Path, how: int) -> int:

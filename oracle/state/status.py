@@ -14,6 +14,7 @@ from oracle.planning.promise import Promise, promise_of
 from oracle.state.folder import peek_folder, read_plan, written_at
 from oracle.state.forks import read_forks
 from oracle.state.header import PublicHeader
+from oracle.state.paused import read_paused
 from oracle.state.shards import shard_name
 
 __all__ = ["ShardedStatus", "Status", "public_status", "sharded_status"]
@@ -61,6 +62,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         rested: Rounds that rested, without an answer, where any may.
         rest_left: Rounds that will rest before one is answered again; 0 where it does not rest.
         truth_epsilon: What a query pays of epsilon for its true label, where any is counted.
+        paused: Since when an operator has it wait (`perpetua pause`), UTC, where one does.
     """
 
     model: str
@@ -93,6 +95,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     paid_left: int | msgspec.UnsetType = msgspec.UNSET
     rested: int | msgspec.UnsetType = msgspec.UNSET
     rest_left: int | msgspec.UnsetType = msgspec.UNSET
+    paused: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class ShardedStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +137,7 @@ class ShardedStatus(msgspec.Struct, frozen=True, kw_only=True):
     person_epsilon: float | msgspec.UnsetType = msgspec.UNSET
     person_delta: float | msgspec.UnsetType = msgspec.UNSET
     truth_epsilon: float | msgspec.UnsetType = msgspec.UNSET
+    paused: str | msgspec.UnsetType = msgspec.UNSET
 
 
 def public_status(folder: Path) -> Status:
@@ -171,6 +175,7 @@ def public_status(folder: Path) -> Status:
         snapshot_bytes=header.total_bytes,
         snapshot_age_seconds=max(time.time() - (written_at(folder) or 0.0), 0.0),
         promise=promise_of(plan),
+        paused=_paused_since(folder),
         **_of_rows(plan),
         **_of_answers(plan, header),
     )
@@ -194,6 +199,11 @@ def _of_answers(plan: Plan, header: PublicHeader) -> dict[str, Any]:
     return found | ({"rested": header.rested, "rest_left": header.rest_left} if plan.rests else {})
 
 
+def _paused_since(folder: Path) -> str | msgspec.UnsetType:
+    paused = read_paused(folder)
+    return msgspec.UNSET if paused is None else paused.since
+
+
 def sharded_status(folder: Path, count: int) -> ShardedStatus:
     """Read the public facts of a state of `count` shards.
 
@@ -212,5 +222,6 @@ def sharded_status(folder: Path, count: int) -> ShardedStatus:
         snapshot_bytes=sum(shard.snapshot_bytes for shard in shards),
         snapshot_age_seconds=max(shard.snapshot_age_seconds for shard in shards),
         shards=shards,
+        paused=_paused_since(folder),
         **{name: getattr(shards[0], name) for name in _OF_ALL_SHARDS},
     )

@@ -28,7 +28,7 @@ class DeferredStore:
         master_key: The key, 32 bytes.
 
     Raises:
-        StateError: The folder is missing, or open to others, or somebody is retiring it.
+        StateError: The folder is missing, or open to others, or somebody is retiring or moving it.
         StorageError: It cannot be locked.
     """
 
@@ -44,7 +44,7 @@ class DeferredStore:
         except FileNotFoundError:
             self._shared = None  # it holds no plan: whoever reads it says so
         except BlockingIOError as exc:
-            raise StateBusyError(f"state folder {folder}: another process is retiring it") from exc
+            raise StateBusyError(f"state folder {folder}: another process is retiring or moving it") from exc
         except OSError as exc:
             raise StorageError(f"state folder {folder}: {exc.strerror}") from exc
 

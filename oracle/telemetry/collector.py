@@ -95,6 +95,7 @@ _GAUGES: Final[_Families] = (
         "Whether the broker lets us in no more, as in /readyz",
         lambda r: r.state is State.REFUSED,
     ),
+    ("perpetua_paused", "Whether an operator has the shard wait", lambda r: r.state is State.PAUSED),
     ("perpetua_phase", "The phase", lambda r: r.phase if r.restored else None),
     ("perpetua_phases", "Phases planned", lambda r: r.phases),
     (
@@ -148,7 +149,7 @@ _OF_PROCESS: Final[tuple[tuple[str, str, Callable[[ProcessTelemetry], float]], .
         lambda told: told.joined,
     ),
     ("perpetua_group_strangers", "Whether somebody else is in the consumer group", lambda told: told.strangers),
-    ("perpetua_shards_planned", "Shards that the state has, whoever serves them", lambda told: told.planned),
+    ("perpetua_shards_planned", "Shards that have a partition, whoever serves them", lambda told: told.planned),
 )
 """Name, help text, and the value in a process's record."""
 

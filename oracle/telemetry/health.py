@@ -103,7 +103,8 @@ class Health:
         rests = "".join(
             f"; shard {one.shard} rests for {one.rest_left:,} rounds more" for one in shards if one.rest_left
         )
-        return f"serving {count} shard{'' if count == 1 else 's'}{rests}"
+        paused = "".join(f"; shard {one.shard} is paused" for one in shards if one.state is State.PAUSED)
+        return f"serving {count} shard{'' if count == 1 else 's'}{rests}{paused}"
 
     def _of(self, record: ShardTelemetry) -> list[NotReady]:
         shard, found = record.shard, []

@@ -95,10 +95,13 @@ class Models:
         return self._log.of_model(name)
 
     def opened(self, name: str, registry: Registry, folder_of: Callable[[int], Path]) -> None:
-        """A model's state was opened; it is served from now on."""
+        """A model's state was opened; where it was down, it is until it takes part in the group."""
         registry.strangers(self._strangers)
         registry.follow(None if self._follow is None else self._follow(name))
         self._opened[name] = Opened(registry, folder_of)
+
+    def served(self, name: str) -> None:
+        """A model takes part in the group: it is not down, if it was."""
         self._down.pop(name, None)
 
     def failed(self, name: str, error: Exception) -> None:

@@ -266,7 +266,7 @@ class ProcessTelemetry:
         plan: The plan of every shard; public.
         started: When the process began (whole seconds since 1970).
         joined: Whether the consumer group counts us in; always True without a group.
-        planned: How many shards the state has, whoever serves them.
+        planned: How many shards of the state have a partition, whoever serves them.
         bus_failures: Times that the bus did not let the process take part; those of a shard are in its own record.
         strangers: Whether somebody else is in the consumer group.
         shards: Those that are ours, by number.

@@ -25,7 +25,7 @@ class Registry:
     """Keeps the reporters of a process's shards and its own record.
 
     Args:
-        shards: How many the state has, whoever serves them.
+        shards: How many have a partition, whoever serves them, as far as it is known.
         grouped: Whether a consumer group says which shards are ours; each then has log lines of its own.
         model: What the model is called; by default as its plan.
         now: Seconds since 1970.
@@ -121,6 +121,14 @@ class Registry:
             on_timing=self._timed,
             on_batch=self._follower,
         )
+
+    def followed(self, number: int) -> None:
+        """A shard that another process serves was brought to where that has committed, to be taken over soon."""
+        self._log.of(number).info("shard.followed")
+
+    def partitions(self, count: int) -> None:
+        """So many shards have a partition, whoever serves them; the others wait for one."""
+        self._planned = count
 
     def joined(self) -> None:
         """The consumer group counts us in."""

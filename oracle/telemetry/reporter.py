@@ -113,6 +113,13 @@ class Reporter:
         rest = {"rest_left": record.rest_left} if record.rest_left else {}
         self._log.info("daemon.serving", round=record.round, phase=record.phase, **rest, **record.promise)
 
+    def paused(self, *, paused: bool) -> None:
+        """An operator has the shard wait, and all that it answered is durable; or no more."""
+        if paused == self._lifecycle.paused:
+            return
+        self._move(Event.PAUSED if paused else Event.RESUMED)
+        self._log.info("daemon.paused" if paused else "daemon.resumed", round=self._record.round)
+
     def begun(self) -> None:
         """A batch is about to be answered."""
         self._set(begun=self._record.begun + 1)

@@ -20,7 +20,7 @@ class State(StrEnum):
     `WAITING`: it is ours, and has not begun, or waits for the bus to come back. `RESTORING`: from its snapshot up to
     its last commit. `FENCED`: another process has taken it over. `FAILED`: it cannot go on without an operator.
     `DEGRADED`: it answers, but cannot write its snapshots. `REFUSED`: the broker does not let us in any more; it is
-    tried again, and only an operator can mend it.
+    tried again, and only an operator can mend it. `PAUSED`: it would answer, and an operator has it wait.
     """
 
     WAITING = "waiting"
@@ -31,6 +31,7 @@ class State(StrEnum):
     STOPPED = "stopped"
     DEGRADED = "degraded"
     REFUSED = "refused"
+    PAUSED = "paused"
 
 
 class Event(Enum):
@@ -38,7 +39,8 @@ class Event(Enum):
 
     Of its run: `ASSIGNED`, `RESTORING`, `RESTORED`, `SERVING`, `BUS_FAILED` (which ends the run, to be begun again),
     `FENCED`, `FAILED`, `STOPPED`, `REVOKED`. Of a link that outlasts its losses: `LINK_AWAITED`, `LINK_LOST`,
-    `LINK_REFUSED`, `LINK_FOUND`. Of snapshots: `UNSAVED`, `SAVED`; of their folder: `UNWRITABLE`, `WRITABLE`.
+    `LINK_REFUSED`, `LINK_FOUND`. Of snapshots: `UNSAVED`, `SAVED`; of their folder: `UNWRITABLE`, `WRITABLE`. Of an
+    operator: `PAUSED`, `RESUMED`.
     """
 
     ASSIGNED = auto()
@@ -58,12 +60,14 @@ class Event(Enum):
     SAVED = auto()
     UNWRITABLE = auto()
     WRITABLE = auto()
+    PAUSED = auto()
+    RESUMED = auto()
 
 
 _CHANGES: Final[Mapping[Event, Mapping[str, Any]]] = MappingProxyType(
     {
         Event.ASSIGNED: {"run": State.WAITING, "restored": False},
-        Event.RESTORING: {"run": State.RESTORING, "restored": False},
+        Event.RESTORING: {"run": State.RESTORING, "restored": False, "paused": False},
         Event.RESTORED: {"restored": True},
         Event.SERVING: {"run": State.SERVING},
         Event.BUS_FAILED: {"run": State.WAITING, "restored": False},
@@ -79,6 +83,8 @@ _CHANGES: Final[Mapping[Event, Mapping[str, Any]]] = MappingProxyType(
         Event.SAVED: {"unsaved": False},
         Event.UNWRITABLE: {"unwritable": True},
         Event.WRITABLE: {"unwritable": False},
+        Event.PAUSED: {"paused": True},
+        Event.RESUMED: {"paused": False},
     }
 )
 _BEGINS: Final = frozenset({Event.ASSIGNED, Event.RESTORING, Event.REVOKED})
@@ -95,6 +101,7 @@ class Lifecycle:
         link: What a run that serves does instead while the bus is away (waiting, refused); None while it is there.
         unsaved: Whether the last snapshot that was tried could not be written.
         unwritable: Whether the folder of its snapshots cannot be written now.
+        paused: Whether a run that serves waits because an operator wants it to.
     """
 
     run: State = State.WAITING
@@ -102,6 +109,7 @@ class Lifecycle:
     link: State | None = None
     unsaved: bool = False
     unwritable: bool = False
+    paused: bool = False
 
     @property
     def state(self) -> State:
@@ -110,6 +118,8 @@ class Lifecycle:
             return self.run
         if self.link is not None:
             return self.link
+        if self.paused:
+            return State.PAUSED
         return State.DEGRADED if self.unsaved or self.unwritable else State.SERVING
 
     def after(self, event: Event) -> "Lifecycle":

@@ -4,7 +4,7 @@ import contextlib
 import hmac
 import re
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -37,6 +37,7 @@ _LONGEST_WAIT: Final = 30.0
 _CONNECTIONS: Final = 256
 _REQUEST_SECONDS: Final = 60.0
 _LATER: Final = {"Retry-After": "1"}
+_PAUSED: Final = {"Retry-After": "30"}
 
 _TAG: Final = "perpetua.tag"
 """Where a request's scope says whose it is."""
@@ -91,11 +92,15 @@ class _Guard:
 class _Site:
     """What the paths answer; see `make_app`."""
 
-    def __init__(self, desk: Desk, askers: Askers, body_bytes: int, wait_seconds: float) -> None:
-        self._desk, self._askers = desk, askers
+    def __init__(
+        self, desk: Desk, askers: Askers, body_bytes: int, wait_seconds: float, paused: Callable[[], bool]
+    ) -> None:
+        self._desk, self._askers, self._paused = desk, askers, paused
         self._body_bytes, self._wait_seconds = body_bytes, wait_seconds
 
     async def ask(self, request: Request) -> Response:
+        if self._paused():
+            raise HTTPException(503, "paused by an operator; ask again later", _PAUSED)
         identifier = self._askers.identifier(request.scope[_TAG], _key(request))
         try:
             body = await _body(request, self._body_bytes)
@@ -135,7 +140,9 @@ class _Site:
         return Response(answer, 422 if rejected else 200, where, CLOUD_EVENT if event else JSON)
 
 
-def make_app(desk: Desk, askers: Askers, *, body_bytes: int, wait_seconds: float) -> ASGIApp:
+def make_app(
+    desk: Desk, askers: Askers, *, body_bytes: int, wait_seconds: float, paused: Callable[[], bool] = lambda: False
+) -> ASGIApp:
     """Return the application.
 
     Args:
@@ -143,8 +150,9 @@ def make_app(desk: Desk, askers: Askers, *, body_bytes: int, wait_seconds: float
         askers: Who may ask.
         body_bytes: Of the largest question.
         wait_seconds: How long a request waits for its answer, if it does not say (`Prefer: wait=SECONDS`).
+        paused: Whether no question is taken in just now; answers are given out all the same.
     """
-    site = _Site(desk, askers, body_bytes, wait_seconds)
+    site = _Site(desk, askers, body_bytes, wait_seconds, paused)
     app = Starlette(
         routes=[Route("/v1/ask", site.ask, methods=["POST"]), Route("/v1/answers/{id}", site.fetch)],
         exception_handlers={HTTPException: _problem},
@@ -154,14 +162,21 @@ def make_app(desk: Desk, askers: Askers, *, body_bytes: int, wait_seconds: float
 
 
 @contextlib.asynccontextmanager
-async def asking(table: HttpConfig, desk: Desk, secret: bytes, body_bytes: int, log: PublicLog) -> AsyncIterator[None]:
+async def asking(  # noqa: PLR0913, PLR0917 -- its parts
+    table: HttpConfig,
+    desk: Desk,
+    secret: bytes,
+    body_bytes: int,
+    log: PublicLog,
+    paused: Callable[[], bool] = lambda: False,
+) -> AsyncIterator[None]:
     """Take questions over HTTP until the context is left; the log gets nothing of a request.
 
     Raises:
         InputError: The port is taken, or the tokens' file cannot be used.
     """
     askers = Askers(read_tokens(table.tokens_file), secret)
-    app = make_app(desk, askers, body_bytes=body_bytes, wait_seconds=table.wait_seconds)
+    app = make_app(desk, askers, body_bytes=body_bytes, wait_seconds=table.wait_seconds, paused=paused)
     async with running(app, listen(table, "http"), log, _Connection) as port:
         log.info("asking.listening", host=table.host, port=port)
         yield

@@ -220,3 +220,22 @@ def test_retired(model: HttpModelUnderTest):
     last = json.loads((model.folder / "ledger.jsonl").read_bytes().splitlines()[-1])
     assert last["kind"] == "model-retired"
     assert perpetua("serve", config).returncode == 3
+
+
+def test_paused_it_takes_no_question_and_gives_out_what_was_answered(model: HttpModelUnderTest):
+    """503 and when to come again; behind the pause, the very next question takes the very next round."""
+    daemon = model.serve()
+    contents = bodies(3)
+    with model.client() as client:
+        first = _ask(client, contents[0])
+        assert perpetua("pause", model.config()).returncode == 0
+        eventually(lambda: "daemon.paused" in model.events())
+        refused = _ask(client, contents[1])
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "30")
+        assert refused.json() == {"message": "paused by an operator; ask again later"}
+        assert client.get(first.headers["location"]).content == first.content
+        assert perpetua("resume", model.config()).returncode == 0
+        eventually(lambda: "daemon.resumed" in model.events())
+        answers = [first, *(_ask(client, body) for body in contents[1:])]
+    assert [answer.content for answer in answers] == model.expected(contents)
+    assert model.stop(daemon) == 0

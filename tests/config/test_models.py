@@ -163,12 +163,12 @@ def test_what_models_may_have_in_common(read):
 @pytest.mark.parametrize(
     ("entries", "top", "field", "words"),
     [
-        ([{"state": {}}], {}, "models[1].name", "must be set"),
-        ([_model("a"), _model("b/c")], {}, "models[2].name", "must have 1 to 64 letters"),
-        ([_model("a"), _model("..")], {}, "models[2].name", "must have 1 to 64 letters"),
-        ([_model("a" * 65)], {}, "models[1].name", "must have 1 to 64 letters"),
-        ([_model("a"), {**_model("b"), "name": 3}], {}, "models[2].name", "must have 1 to 64 letters"),
-        ([_model("a"), _model("b"), _model("a")], {}, "models[3].name", "an entry before it has this name"),
+        ([{"state": {}}], {}, "models[0].name", "must be set"),
+        ([_model("a"), _model("b/c")], {}, "models[1].name", "must have 1 to 64 letters"),
+        ([_model("a"), _model("..")], {}, "models[1].name", "must have 1 to 64 letters"),
+        ([_model("a" * 65)], {}, "models[0].name", "must have 1 to 64 letters"),
+        ([_model("a"), {**_model("b"), "name": 3}], {}, "models[1].name", "must have 1 to 64 letters"),
+        ([_model("a"), _model("b"), _model("a")], {}, "models[2].name", "an entry before it has this name"),
         ([_model("a"), _model("b", web={"port": 1})], {}, "models.b.web", "unknown setting of a model"),
         ([_model("a", stat={})], {}, "models.a.stat", "did you mean state?"),
         ([_model("a", source={"topick": "x"})], {}, "models.a.source.topick", "did you mean topic?"),

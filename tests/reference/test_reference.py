@@ -164,6 +164,11 @@ def test_a_password_comes_from_the_environment_as_shown(read, monkeypatch, file,
     assert getattr(table, name.split(".")[1]).password.get_secret_value() == "secret"
 
 
+def _field(place, name):
+    """Return what a refusal calls a key."""
+    return re.sub(r"\.(\d+)", r"[\1]", ".".join(map(str, (*place.path, name))))
+
+
 def _places(table, key):
     """Return every example that a key can be set in: of what predictors have in common, those of all predictors."""
     if table.path != ("model",) or table.chosen:
@@ -179,7 +184,7 @@ def test_a_range_is_the_one_that_is_enforced(read, table, key):
     places = _places(table, key)
 
     def refused(value, place):
-        field = re.sub(r"\.(\d+)", r"[\1]", ".".join(map(str, (*place.path, key.name))))
+        field = _field(place, key.name)
         try:
             read(_changed(place, key.name, value))
         except InputError as error:
@@ -236,4 +241,4 @@ def test_names_and_addresses_are_refused_by_name(read, table, key):
     place = next(where(table.path, key.name, table.chosen))
     with pytest.raises(InputError) as caught:
         read(_changed(place, key.name, [""] if key.schema.get("type") == "array" else ""))
-    assert caught.value.field.startswith(".".join((*table.path, key.name)))
+    assert caught.value.field.startswith(_field(place, key.name))

@@ -53,10 +53,12 @@ class _Group:
 
 
 class _Place:
-    def __init__(self, fleet):
+    def __init__(self, fleet, served):
         self._fleet = fleet
+        self._served = served
 
     async def run(self, _on_trouble):
+        self._served()
         self._fleet.assigned(frozenset({0}))
         await asyncio.Event().wait()
 
@@ -94,7 +96,7 @@ class _Process:
             return self.shards[name][-1]
 
         fleet = Fleet(shard, registry, drain_seconds=1.0, retry_seconds=0.0, clock=time.monotonic)
-        return fleet, _Place(fleet)
+        return fleet, _Place(fleet, lambda: self.models.served(name))
 
     async def serving(self, *names):
         """Wait until each of these has a shard that serves."""

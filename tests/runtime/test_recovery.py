@@ -1,11 +1,15 @@
 import asyncio
 import threading
 import time
+from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from connectors.base import Commit, Committed, Deliveries, Delivery, Replies
-from oracle.errors import LogDivergedError, PlanExhaustedError, SourceError, StateError
+from connectors.base import METADATA_LIMIT, Commit, Committed, Deliveries, Delivery, Replies
+from oracle.errors import LogDivergedError, MisplacedError, MovedError, PlanExhaustedError, SourceError, StateError
+from oracle.runtime.marks import CommitMark, Passed
 from oracle.runtime.recovery import _Repeating, catch_up, repeat_in_doubt
 from oracle.runtime.shard import Shard
 from oracle.state.format import encode
@@ -285,6 +289,48 @@ def test_delivery_is_not_mutated():
     before = [Delivery(*delivery) for delivery in deliveries]
     _recover(deliveries, snapshot, committed)
     assert deliveries == before
+
+
+@given(
+    round_=st.integers(0, 2**64 - 1),
+    tag=st.binary(min_size=16, max_size=16),
+    lists=st.tuples(
+        st.lists(st.integers(0, 2**64 - 1), max_size=32).map(tuple),
+        st.lists(st.integers(0, 2**64 - 1), max_size=24).map(tuple),
+    ),
+    move=st.binary(min_size=16, max_size=16),
+)
+def test_the_last_mark_of_a_place_is_read_like_any_other(round_, tag, lists, move):
+    """It names its move besides, and fits where others do; no other mark is taken for one of these."""
+    mark = CommitMark(round_, tag, Passed(*lists))
+    left = mark.pack_left(move)
+    assert len(left) <= METADATA_LIMIT
+    assert (CommitMark.unpack(left), CommitMark.left_by(left), CommitMark.is_last(left)) == (mark, move, False)
+    for other in (mark.pack(), mark.pack_last()):
+        assert CommitMark.left_by(other) is None
+
+
+@pytest.mark.parametrize("cut", [4, 19, 20, 47])
+def test_a_mark_of_a_place_that_was_left_is_read_whole_or_not_at_all(cut):
+    """A part of one is nothing that a shard has written."""
+    with pytest.raises(LogDivergedError, match="not written by Perpetua"):
+        CommitMark.unpack(CommitMark(3, bytes(16)).pack_left(bytes(16))[:cut])
+
+
+def test_no_copy_of_a_state_goes_on_where_it_has_left():
+    """Behind the snapshot or at it: nothing is re-executed, nothing answered."""
+    deliveries, snapshot, committed, original = _history()
+    left = Committed(_COMMIT, CommitMark.unpack(committed.metadata).pack_left(bytes(16)))
+    for copy in (snapshot, original.snapshot(), first_snapshot()):
+        with pytest.raises(MovedError, match=f"position {_COMMIT}: the model left this place for another"):
+            _recover(deliveries, copy, left)
+
+
+def test_a_state_that_has_answered_is_not_begun_anew_at_position_0():
+    """It came to a new log with rounds behind it; without that log's commit nobody knows how many more there were."""
+    deliveries, snapshot, _, _ = _history()
+    with pytest.raises(MisplacedError, match="has no commit"):
+        _recover(deliveries, replace(snapshot, position=0), None)
 
 
 class _Exhausted(Shard):

@@ -94,12 +94,14 @@ def _disagreement(
     unready = {None if one["shard"] is None else str(one["shard"]) for one in not_ready}
     readiness = {one.labels["shard"]: bool(one.value) for one in samples if one.name == "perpetua_ready"}
     refused = {one.labels["shard"]: bool(one.value) for one in samples if one.name == "perpetua_bus_refused"}
+    paused = {one.labels["shard"]: bool(one.value) for one in samples if one.name == "perpetua_paused"}
     agreed = {
         "/livez": live == 200,
         "/readyz and /status": not_ready == status["not_ready"],
         "/readyz and its code": ready == (503 if not_ready else 200) and status["ready"] is (not not_ready),
         "perpetua_ready": readiness == {shard: not unready & {shard, None} for shard in states},
+        "perpetua_paused": paused == {shard: state == "paused" for shard, state in states.items()},
         "perpetua_bus_refused": refused == {shard: state == "refused" for shard, state in states.items()},
-        "states": all((state == "serving") is (shard not in unready) for shard, state in states.items()),
+        "states": all((state in {"serving", "paused"}) is (shard not in unready) for shard, state in states.items()),
     }
     return next((f"{name}: {states} {not_ready}" for name, holds in agreed.items() if not holds), None)

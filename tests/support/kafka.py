@@ -85,13 +85,17 @@ class KafkaModelUnderTest(Served):
 
     def create(self, **query_config: str) -> "KafkaModelUnderTest":
         """Make the topics and the state."""
+        self.create_topics(**query_config)
+        make_state(self.folder / "state", self.plan)
+        return self
+
+    def create_topics(self, **query_config: str) -> None:
+        """Make the topics."""
         self.broker.create_topic(self.queries, self.partitions, {"compression.type": "uncompressed", **query_config})
         self.broker.create_topic(self.answers, self.partitions, {"max.message.bytes": "20000000"})
         self.broker.create_topic(f"{self.name}.ledger", 1, {"cleanup.policy": "compact"})
         self.broker.create_topic(f"{self.name}.dead", 1)
         self.broker.create_topic(self.marks, self.partitions, {"cleanup.policy": "compact"})
-        make_state(self.folder / "state", self.plan)
-        return self
 
     def config(self, name: str = "serve.toml", *, state: str = "state", extra: str = "", **sections: str) -> Path:
         """Write a configuration; `sections` are lines added to the table of that name."""

@@ -44,6 +44,7 @@ _HISTOGRAMS: Final = (
 _HEALTHY: Final = {
     "perpetua_ready": 1.0,
     "perpetua_bus_refused": 0.0,
+    "perpetua_paused": 0.0,
     "perpetua_lag_records": 3.0,
     "perpetua_lag_seconds": 0.5,
     "perpetua_snapshot_timestamp_seconds": 1.8e9,

@@ -33,6 +33,7 @@ class TokenAuthority:
         clients: Secrets by client.
         life: Seconds that a token is good for.
         given: How many tokens were given out over HTTP.
+        failed: How often it has failed instead.
         failing: A status and a body for all that ask; None to answer.
     """
 
@@ -46,7 +47,7 @@ class TokenAuthority:
         self.keys.write_text(json.dumps({"keys": [public]}))
         self.clients: dict[str, str] = {}
         self.life = life
-        self.given = 0
+        self.given = self.failed = 0
         self.failing: tuple[int, Any] | None = None
 
     def token(self, subject: str, *, life: float | None = None, audience: str = AUDIENCE) -> str:
@@ -62,6 +63,7 @@ class TokenAuthority:
 
     async def _answer(self, request: Request) -> Response:
         if self.failing is not None:
+            self.failed += 1
             return JSONResponse(self.failing[1], self.failing[0])
         scheme, _, proof = request.headers.get("authorization", "").partition(" ")
         name, _, secret = base64.b64decode(proof).decode().partition(":")

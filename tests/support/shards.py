@@ -8,7 +8,7 @@ import io
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -196,6 +196,8 @@ def daemon_over(  # noqa: PLR0913 -- each is one thing that tests vary
     reporter: Reporter | None = None,
     restore: Restore = restore_predictor,
     codec: Callable[[Plan], Codec] = codec_of,
+    paused: Callable[[], bool] = lambda: False,
+    warm: Callable[[], Awaitable[Shard | None]] | None = None,
 ) -> Daemon:
     """Return a daemon over memory connectors."""
     plan = plan or small_plan()
@@ -211,6 +213,8 @@ def daemon_over(  # noqa: PLR0913 -- each is one thing that tests vary
         clock=clock,
         restore=restore,
         codec=codec,
+        paused=paused,
+        warm=warm,
     )
 
 

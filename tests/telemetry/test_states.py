@@ -67,6 +67,18 @@ def test_answering_without_snapshots():
     assert serving.after(Event.UNSAVED).after(Event.UNWRITABLE).after(Event.WRITABLE).state is State.DEGRADED
 
 
+def test_an_operator_has_it_wait():
+    """While it serves: a link that is lost says more, a snapshot that fails less. A new run is paused by itself."""
+    serving = _after(Event.RESTORING, Event.RESTORED, Event.SERVING)
+    paused = serving.after(Event.PAUSED)
+    assert (paused.state, paused.restored) == (State.PAUSED, True)
+    assert paused.after(Event.UNSAVED).state is State.PAUSED
+    assert paused.after(Event.LINK_LOST).state is State.WAITING
+    assert paused.after(Event.RESUMED) == serving
+    assert paused.after(Event.STOPPED).state is State.STOPPED
+    assert paused.after(Event.RESTORING).after(Event.RESTORED).after(Event.SERVING) == serving
+
+
 @given(events=st.lists(st.sampled_from(Event), max_size=20))
 def test_nothing_sticks(events):
     """Whatever has happened, all being well again it serves."""

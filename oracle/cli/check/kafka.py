@@ -5,14 +5,17 @@ from functools import partial
 from typing import Final
 
 from connectors.kafka.rights import check_rights
+from connectors.kafka.topics import count_partitions
 from oracle.cli.check.findings import Findings, place_of
 from oracle.cli.kafka import last_commit
 from oracle.cli.states import newest_snapshot
 from oracle.config.daemon import Config
-from oracle.errors import MisplacedError
+from oracle.errors import MisplacedError, PerpetuaError
 from oracle.hosting.kafka import KafkaModel, check_topics, misplaced, open_model, topic_notes
+from oracle.hosting.registered import SchemaRegistry
 from oracle.runtime.shard import Shard
 from oracle.state.folder import check_mode, is_held
+from oracle.state.format import Snapshot
 from oracle.state.shards import shard_folder
 from oracle.telemetry.client_logs import hear_client
 
@@ -42,11 +45,28 @@ def check_kafka(config: Config, findings: Findings) -> None:
             "ACLs allow reading, writing and committing",
             lambda: asyncio.run(check_rights(model.settings, model.shards)),
         )
-    for partition in range(model.shards):
+    if model.schemas is not None:
+        findings.holds("registry has the schema of answers, or takes it", partial(_check_registry, model.schemas))
+    served = _served(model)
+    if served < model.shards:
+        findings.note(f"{model.shards - served} of {model.shards} shards wait for a partition of the query topic")
+    for partition in range(served):
         what = f"shard {partition}: snapshot decrypts and matches the group's offset and the topic"
         place = findings.get(what, partial(_check_shard, model, partition))
         if place:
             findings.note(f"shard {partition}: {place}")
+
+
+def _check_registry(schemas: SchemaRegistry) -> None:
+    asyncio.run(schemas.check())
+
+
+def _served(model: KafkaModel) -> int:
+    """Return how many shards have a partition; all, where nobody can tell: that is noted already."""
+    try:
+        return min(asyncio.run(count_partitions(model.settings)) or model.shards, model.shards)
+    except PerpetuaError:
+        return model.shards
 
 
 async def _look_at_topics(model: KafkaModel) -> list[str]:
@@ -57,13 +77,14 @@ async def _look_at_topics(model: KafkaModel) -> list[str]:
 def _check_shard(model: KafkaModel, partition: int) -> str:
     config = model.config.state
     snapshot, _ = newest_snapshot(shard_folder(config.folder, partition), config.key_path, model.plan)
-    return asyncio.run(_check_position(model, partition, Shard(model.plan, snapshot)))
+    return asyncio.run(_check_position(model, partition, snapshot))
 
 
-async def _check_position(model: KafkaModel, partition: int, shard: Shard) -> str:
+async def _check_position(model: KafkaModel, partition: int, snapshot: Snapshot) -> str:
     """Return in words where the shard stands, if something is behind its last commit."""
     committed, make_source = await last_commit(model.settings, partition)
+    source, codec = model.source(make_source(), partition, keeps=False)
     try:
-        return await place_of(shard, make_source(), committed, _WAIT)
+        return await place_of(Shard(model.plan, snapshot, codec=codec), source, committed, _WAIT)
     except MisplacedError as exc:
         raise misplaced(model.settings, partition, exc) from exc

@@ -134,7 +134,11 @@ def open_kafka_log(
         raise InputError("--partition", partition, "must be at least 0")
     hear_client()
     secret = None if master_key is None else mark_key(master_key, plan.digest)
-    return KafkaLog(replace(kafka_settings(load_config(config_file, model), plan.name), secret=secret), partition)
+    config = load_config(config_file, model)
+    if config.source.kind == "kafka" and config.source.format != "json":
+        bound = "must be json for this: a log whose messages have schemas is not read here"
+        raise InputError("source.format", config.source.format, bound)
+    return KafkaLog(replace(kafka_settings(config, plan.name), secret=secret), partition)
 
 
 def _range(offsets: str | None, first: int, last: int) -> tuple[int, int]:

@@ -25,6 +25,8 @@ from oracle.hosting.files import (
 )
 from oracle.planning.plan import Plan
 from oracle.runtime.daemon import Daemon
+from oracle.runtime.pausing import PauseWatch
+from oracle.state.paused import is_paused
 from oracle.state.store import Store
 from oracle.telemetry.ledger_event import shard_event
 from oracle.telemetry.log import PublicLog
@@ -53,7 +55,8 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
     registry = Registry(plan, log, version=version())
     reporter = registry.shard(0)
     ends = {"mqtt": _mqtt_ends, "http": _http_ends}.get(config.source.kind, _file_ends)
-    with ends(config, store, plan, log, reporter) as (source, sink, more):
+    paused = PauseWatch(partial(is_paused, config.state.folder))
+    with ends(config, store, plan, log, reporter, paused) as (source, sink, more):
         beside = more.pop("beside", contextlib.nullcontext())
         daemon = Daemon(
             plan=plan,
@@ -62,12 +65,13 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
             sink=sink,
             reporter=reporter,
             settings=daemon_settings(config),
+            paused=paused,
             **more,
         )
         daemon.install_signals(os._exit)
         models = Models.only(registry, lambda _shard: config.state.folder, log)
         export = export_of(config, {plan.name: getattr(config.source, "topic", None)})
-        async with web_beside(config.web, models, log, export), beside:
+        async with web_beside(config.web, models, log, export), paused.watching(), beside:
             try:
                 return await daemon.run()
             except MisplacedError as exc:
@@ -87,7 +91,9 @@ def _explained(config: Config, error: MisplacedError) -> StateError:
 
 
 @contextlib.contextmanager
-def _file_ends(config: Config, store: Store, plan: Plan, log: PublicLog, _reporter: Reporter) -> Iterator[Ends]:
+def _file_ends(
+    config: Config, store: Store, plan: Plan, log: PublicLog, _reporter: Reporter, _paused: PauseWatch
+) -> Iterator[Ends]:
     """Lend the daemon's parts that are of files; log how much of standard input is taken for answered."""
     header = store.peek()
     if header is not None:
@@ -100,7 +106,9 @@ def _file_ends(config: Config, store: Store, plan: Plan, log: PublicLog, _report
 
 
 @contextlib.contextmanager
-def _mqtt_ends(config: Config, _store: Store, plan: Plan, log: PublicLog, reporter: Reporter) -> Iterator[Ends]:
+def _mqtt_ends(
+    config: Config, _store: Store, plan: Plan, log: PublicLog, reporter: Reporter, _paused: PauseWatch
+) -> Iterator[Ends]:
     from oracle.hosting.mqtt import open_bus
 
     source, sink = open_bus(config, plan, log, reporter)
@@ -108,11 +116,13 @@ def _mqtt_ends(config: Config, _store: Store, plan: Plan, log: PublicLog, report
 
 
 @contextlib.contextmanager
-def _http_ends(config: Config, _store: Store, plan: Plan, log: PublicLog, _reporter: Reporter) -> Iterator[Ends]:
+def _http_ends(
+    config: Config, _store: Store, plan: Plan, log: PublicLog, _reporter: Reporter, paused: PauseWatch
+) -> Iterator[Ends]:
     from oracle.hosting.http import open_ends
     from oracle.web.asking import asking
 
     ends = open_ends(config, plan)
-    beside = asking(ends.table, ends.desk, ends.secret, plan.limits.body_bytes, log)
+    beside = asking(ends.table, ends.desk, ends.secret, plan.limits.body_bytes, log, paused)
     announce = partial(shard_event, version())
     yield ends.source, ends.sink, {"announce": announce, "retention": ends.source, "beside": beside}

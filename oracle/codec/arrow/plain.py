@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-__all__ = ["LongTextsError", "check_views", "in_plain", "text_bytes"]
+__all__ = ["LongTextsError", "check_views", "in_plain", "plain_array", "plain_type", "text_bytes"]
 
 _VIEW: Final = np.dtype([("length", "<i4"), ("rest", "V12")])
 
@@ -60,7 +60,7 @@ def in_plain(table: pa.Table, names: Collection[str], most_bytes: int) -> pa.Tab
     """
     for index in range(table.num_columns - 1, -1, -1):
         field, column = table.schema.field(index), table.column(index)
-        kind = _plain_type(field.type)
+        kind = plain_type(field.type)
         if kind == field.type:
             continue
         if field.name not in names:
@@ -82,6 +82,13 @@ def text_bytes(column: pa.ChunkedArray) -> int:
     return sum(int(_lengths(chunk).sum(dtype=np.int64)) for chunk in column.chunks if _is_text(chunk.type))
 
 
+def plain_array(column: pa.Array) -> pa.Array:
+    """Return a fully validated column of a dictionary or of views as a plain one, and any other as it is."""
+    if plain_type(column.type) == column.type:
+        return column
+    return _decoded(column, _values(column) if isinstance(column, pa.DictionaryArray) else column)
+
+
 def _is_view(kind: pa.DataType) -> bool:
     return pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
 
@@ -98,9 +105,10 @@ def _is_narrow(kind: pa.DataType) -> bool:
     return numbers or types.is_boolean(kind) or types.is_date(kind) or types.is_null(kind)
 
 
-def _plain_type(kind: pa.DataType) -> pa.DataType:
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of a column of dictionaries or views once it is plain."""
     if pa.types.is_dictionary(kind):
-        return _plain_type(kind.value_type)
+        return plain_type(kind.value_type)
     if pa.types.is_string_view(kind):
         return pa.string()
     return pa.binary() if _is_view(kind) else kind
@@ -131,7 +139,7 @@ def _lengths(texts: pa.Array) -> NDArray[np.int64]:
 def _values(chunk: pa.DictionaryArray) -> pa.Array:
     """Return a dictionary's values as plain ones."""
     values = chunk.dictionary
-    return values.cast(_plain_type(values.type)) if _is_view(values.type) else values
+    return values.cast(plain_type(values.type)) if _is_view(values.type) else values
 
 
 def _size(chunk: pa.Array, values: pa.Array) -> int:
@@ -146,5 +154,5 @@ def _size(chunk: pa.Array, values: pa.Array) -> int:
 
 def _decoded(chunk: pa.Array, values: pa.Array) -> pa.Array:
     if not isinstance(chunk, pa.DictionaryArray):
-        return chunk.cast(_plain_type(chunk.type))
+        return chunk.cast(plain_type(chunk.type))
     return pa.DictionaryArray.from_arrays(chunk.indices, values).dictionary_decode()

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from oracle.codec.arrow.cells import CATEGORIES, RowNumbers, first_invalid, is_text, look_up, row_of, takes_texts
 from oracle.codec.arrow.columns import COLUMNS, read_column, takes, type_name
+from oracle.codec.arrow.plain import plain_array, plain_type
 from oracle.codec.categories import category_numbers, other_category
 from oracle.errors import DataError
 from oracle.planning.ensemble.model import MISSING
@@ -43,8 +44,8 @@ def read_feature(
 
     Args:
         feature: The feature.
-        column: Its values. Of categories, what `cells` compares as texts, also behind a dictionary; of dates and
-            decimals also texts, as formats have that know no such types.
+        column: Its values, also behind a dictionary, and texts as views. Of categories, what `cells` compares as texts;
+            of dates and decimals also texts, as formats have that know no such types.
         numbers: The rows' numbers.
         missing: Whether a value may be missing: null, NaN, or, of categories, a text of no characters.
 
@@ -77,6 +78,7 @@ def read_feature(
 def _takes(feature: Feature, kind: pa.DataType) -> bool:
     if feature.kind == "category":
         return takes_texts(kind.value_type if pa.types.is_dictionary(kind) else kind)
+    kind = plain_type(kind)
     return takes(feature, kind) or (feature.kind in _FROM_TEXT and is_text(kind))
 
 
@@ -86,8 +88,10 @@ def _valid(feature: Feature, column: pa.Array) -> pa.Array:
     Raises:
         pyarrow.ArrowInvalid: A value is none.
     """
-    if feature.kind != "number":
+    if feature.kind != "number" or plain_type(column.type) != column.type:
         column.validate(full=True)
+    if feature.kind != "category":
+        column = plain_array(column)
     if feature.kind in _FROM_TEXT and is_text(column.type):
         return column.cast(pa.date32() if feature.kind == "date" else pa.decimal128(38, feature.decimals))
     return column

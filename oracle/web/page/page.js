@@ -4,7 +4,7 @@
 const POLL_MS = 2000;
 const SLOWEST_POLL_MS = 30000;
 const ANSWER_MS = 5000;
-const STATES = ["waiting", "restoring", "serving", "degraded", "refused", "fenced", "failed", "stopped"];
+const STATES = ["waiting", "restoring", "serving", "degraded", "paused", "refused", "fenced", "failed", "stopped"];
 const ANSWERS = ["serving", "degraded"];
 const STATES_SHOWN = 4; // not-ready reasons and changes of state told one by one; the others are counted
 const CHART = { width: 300, height: 84, slots: 60 };

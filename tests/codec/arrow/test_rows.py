@@ -37,6 +37,30 @@ def test_categories_are_compared_as_texts(column, numbers):
     assert read_feature(_CARRIER, column, missing=True)[:, 0].tolist() == numbers
 
 
+_TEXTS = ["a", "more than twelve letters", "a"]
+
+
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view()], ids=str)
+@pytest.mark.parametrize("encoded", [False, True])
+def test_columns_may_be_of_dictionaries_and_views(kind, encoded):
+    """As Polars writes texts, and any writer its categoricals: of strings, dates, decimals and numbers too."""
+    text = Feature(name="n", type="string", max_bytes=24)
+    values = pa.array([*_TEXTS[:2]], kind)
+    column = pa.DictionaryArray.from_arrays([0, 1, 0], values) if encoded else pa.array(_TEXTS, kind)
+    assert (
+        read_feature(text, column, missing=False).tolist()
+        == read_feature(text, pa.array(_TEXTS), missing=False).tolist()
+    )
+    day = pa.array(["1970-01-03", "1970-01-02"], kind)
+    days = pa.DictionaryArray.from_arrays([0, 1], day) if encoded else day
+    assert read_feature(Feature(name="n", type="date"), days, missing=False)[:, 0].tolist() == [2, 1]
+    bad = pa.array(["1970-01-03", "no day"], kind)
+    with pytest.raises(DataError, match="the first that is not is in row 2"):
+        read_feature(Feature(name="n", type="date"), bad, missing=False)
+    numbers = pa.DictionaryArray.from_arrays([1, 0, 1], pa.array([0.5, 2.0]))
+    assert read_feature(Feature(name="n"), numbers, missing=False)[:, 0].tolist() == [2.0, 0.5, 2.0]
+
+
 @pytest.mark.parametrize(
     ("feature", "column", "numbers"),
     [

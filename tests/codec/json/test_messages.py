@@ -116,6 +116,8 @@ def test_every_reason_of_a_json_message_is_tested():
         Reason.INTERNAL,
         Reason.SKIPPED,
         Reason.OUTSIDE_DOMAIN,
+        Reason.UNKNOWN_SCHEMA,
+        Reason.UNFIT_SCHEMA,
     }
     assert {Reason(row[1]) for row in _REJECTED} == set(Reason) - others
 

@@ -11,6 +11,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.client import AIOKafkaClient, CoordinationType
 from aiokafka.consumer import consumer, fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.consumer.subscription_state import Assignment, SubscriptionState, TopicPartitionState
 from aiokafka.producer import sender
 from aiokafka.producer.message_accumulator import BatchBuilder, MessageAccumulator, MessageBatch
 from aiokafka.producer.sender import AddPartitionsToTxnHandler, BaseHandler, Sender
@@ -35,7 +36,17 @@ def test_it_is_the_version_that_was_looked_at():
     [
         (fetcher.Fetcher._proc_fetch_request, {"MemoryRecords", "PartitionRecords", "has_next", "size_in_bytes"}),
         (consumer.AIOKafkaConsumer.start, {"Fetcher", "_fetcher", "_coordinator"}),
-        (fetcher.Fetcher.__init__, {"_fetch_task", "_pending_tasks"}),
+        (fetcher.Fetcher.__init__, {"_fetch_task", "_pending_tasks", "_records", "_prefetch_backoff"}),
+        (fetcher.Fetcher.__init__, {"_fetch_max_wait_ms", "_loop"}),
+        (fetcher.Fetcher._fetch_requests_routine, {"_get_actions_per_node", "_proc_fetch_request", "_pending_tasks"}),
+        (fetcher.Fetcher._get_actions_per_node, {"tps", "state_value", "_select_read_replica", "_fetch_max_wait_ms"}),
+        (
+            fetcher.Fetcher._proc_fetch_request,
+            {"state_value", "has_valid_position", "position", "timestamp", "_records"},
+        ),
+        (fetcher.Fetcher.seek_to, {"seek", "_records", "_wait_consume_future"}),
+        (SubscriptionState.assign_from_user, {"ManualSubscription"}),
+        (Assignment.__init__, {"_topic_partitions", "_tp_state", "TopicPartitionState"}),
         (AIOKafkaAdminClient.__init__, {"_client"}),
         (aiokafka.AIOKafkaProducer.__init__, {"client", "_txn_manager", "_message_accumulator", "_sender"}),
         (Sender._maybe_do_transactional_request, {"partitions_to_add", "_do_add_partitions_to_txn"}),
@@ -70,6 +81,10 @@ def test_the_clients_functions_use_these_names(function, uses):
     [
         (fetcher.PartitionRecords._consumer_record, ["self", "tp", "record"]),
         (fetcher.Fetcher._proc_fetch_request, ["self", "assignment", "node_id", "request"]),
+        (fetcher.Fetcher._get_actions_per_node, ["self", "assignment"]),
+        (fetcher.Fetcher._select_read_replica, ["self", "tp"]),
+        (TopicPartitionState.__init__, ["self", "assignment"]),
+        (AIOKafkaClient.set_topics, ["self", "topics"]),
         (AddPartitionsToTxnHandler.__init__, ["self", "sender", "topic_partitions"]),
         (AddPartitionsToTxnHandler.handle_response, ["self", "resp"]),
         (Sender._do_add_partitions_to_txn, ["self", "tps"]),
