@@ -10,7 +10,7 @@ RUN_LOCKS := requirements.lock deploy/requirements-build.lock
 DEV_LOCK := deploy/requirements-dev.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev broker browser bus registry watch charts demo kafka-demo mqtt-demo demo-ensemble demo-income demo-statistics bisection test test-all test-slow lint format adversaries \
+.PHONY: help install dev broker browser bus registry watch charts demo kafka-demo mqtt-demo demo-ensemble demo-income demo-statistics bisection test test-all test-charts test-slow lint format adversaries \
 	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare ensemble promises reconstruct separations statistics distributions asyncapi typescript reference docs lock notices mutants wheel clean
 
 help: ## list the targets
@@ -46,8 +46,11 @@ test: lint broker registry browser bus watch typescript ## run all checks, then 
 	@echo "== pytest"
 	@$(BIN)/pytest -n $(WORKERS) -m "not slow" $(if $(COVERAGE),--cov --cov-report=term) $(ARGS)
 
-test-all: dev broker registry browser bus watch charts typescript build/peers/.ready ## run all other tests: storms, leaks, audits, experiments, more of each broker
-	@$(BIN)/pytest -n $(WORKERS) -m slow $(ARGS)
+test-all: dev broker registry browser bus watch typescript build/peers/.ready ## run all other tests: storms, leaks, audits, experiments, more of each broker
+	@$(BIN)/pytest -n $(WORKERS) -m "slow and not charts" $(ARGS)
+
+test-charts: dev charts ## run the tests of the Helm chart and of kustomize, which are built first (minutes)
+	@$(BIN)/pytest -n $(WORKERS) -m charts $(ARGS)
 
 mutants: dev broker ## plant faults; tests must find each (ARGS="--only Kafka"), or an audit (ARGS="--list privacy")
 	@$(BIN)/python -m tests.mutants $(ARGS)
@@ -56,11 +59,11 @@ mutants: dev broker ## plant faults; tests must find each (ARGS="--only Kafka"),
 SLOW_DISK_MS ?= 100
 SLOW_BROKER_MS ?= 100
 
-test-slow: dev broker registry browser bus watch charts typescript ## run tests with a slow disk and slow brokers (ARGS=tests/connectors/kafka SLOW_DISK_MS=100)
+test-slow: dev broker registry browser bus watch typescript ## run tests with a slow disk and slow brokers (ARGS=tests/connectors/kafka SLOW_DISK_MS=100)
 	@mkdir -p build
 	@$(CC) -shared -fPIC -O1 -o build/slow.so tests/storms/slow/slow.c -ldl
 	@SLOW_DISK_MS=$(SLOW_DISK_MS) SLOW_BROKER_MS=$(SLOW_BROKER_MS) LD_PRELOAD=$(CURDIR)/build/slow.so \
-		$(BIN)/pytest -n $(WORKERS) $(ARGS)
+		$(BIN)/pytest -n $(WORKERS) -m "not charts" $(ARGS)
 
 lint: dev ## run the linters, the type checker and the floor contracts
 	@echo "== ruff check"

@@ -9,7 +9,7 @@ from oracle.cli.version import version
 from tests.support.charts import helm, kustomize, validate
 from tests.support.prometheus import DEPLOY
 
-pytestmark = pytest.mark.slow  # Helm takes minutes to be built
+pytestmark = [pytest.mark.slow, pytest.mark.charts]
 
 _CHART = DEPLOY / "helm" / "perpetua"
 _RELEASE = ("perpetua", _CHART, "--namespace", "perpetua", "--kube-version", "1.31.0")

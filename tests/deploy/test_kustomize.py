@@ -6,7 +6,7 @@ from oracle.config.daemon import load_config
 from tests.support.charts import kustomize, validate
 from tests.support.prometheus import DEPLOY
 
-pytestmark = pytest.mark.slow  # kustomize takes minutes to be built
+pytestmark = [pytest.mark.slow, pytest.mark.charts]
 
 _EXAMPLE = DEPLOY / "kustomize" / "example"
 
