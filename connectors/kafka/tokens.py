@@ -181,8 +181,8 @@ class FetchedToken(Token):
                 return given.token
             if now >= self._again:
                 await self._renew(now)
-            if self._given is not None and now < self._given.end:
-                return self._given.token
+            if self._given is not None and (self._failed is None or now < self._given.end):
+                return self._given.token  # one that was just fetched is used, however short its life by our clock
             assert self._failed is not None  # noqa: S101 -- else there would be a token
             raise self._failed
 

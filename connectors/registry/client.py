@@ -1,6 +1,7 @@
 """The few requests to a Schema Registry that a daemon makes; the only place that imports httpx."""
 
 import contextlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -43,6 +44,21 @@ class RegisteredSchema(msgspec.Struct, frozen=True):
     references: Sequence[Mapping[str, Any]] = ()
 
 
+_UNREADABLE: Final = RegisteredSchema("")
+
+
+def _is_unreadable(body: bytes) -> bool:
+    """Return whether an answer has a schema that is no text, as one with lone surrogates: nobody must wait for it."""
+    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
+        msgspec.json.decode(body)
+        return False
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and isinstance(found.get("schema"), str)
+
+
 class _Problem(msgspec.Struct):
     error_code: int = 0
 
@@ -77,7 +93,7 @@ class RegistryClient:
                 if len(body) > LARGEST_SCHEMA:
                     found[number] = RegisteredSchema("")
                 elif status == _OK:
-                    found[number] = self._decoded(body, RegisteredSchema)
+                    found[number] = _UNREADABLE if _is_unreadable(body) else self._decoded(body, RegisteredSchema)
                 elif self._decoded(body, _Problem).error_code != _SCHEMA_NOT_FOUND:
                     raise self._trouble(f"answers {status} where a schema is asked for by its id; is the URL right?")
         return found

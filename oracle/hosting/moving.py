@@ -14,6 +14,7 @@ Between 4 and 5 serving refuses: the snapshot does not go with the commit. Each 
 
 import asyncio
 import secrets
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +36,7 @@ from oracle.state.folder import FolderStore, newest_bytes
 from oracle.state.format import Snapshot, decode
 from oracle.state.moves import Export, ExportedShard, Move, check_move, read_moves, record_move, sealed
 from oracle.state.retired import lock_unserved
+from oracle.state.schema_log import SchemaLog
 from oracle.state.shards import shard_folders
 
 __all__ = ["Arrival", "export_offsets", "export_secret", "import_offsets"]
@@ -234,6 +236,8 @@ async def _arrive(model: KafkaModel, step: _Step) -> None:
         await sink.put(step.claim)
     finally:
         await sink.close()
+    for file in step.folder.glob("schemas-*.jsonl"):  # at other positions of the new log stand other messages
+        SchemaLog(file).open(sys.maxsize)
     with FolderStore.open(step.folder, model.master_key) as store:
         snapshot = store.load_latest(model.plan.digest)
         if snapshot is not None and snapshot.position != step.claim.position:

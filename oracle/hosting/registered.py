@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -29,6 +30,7 @@ from oracle.codec.registered.writers import Writers
 from oracle.config.credentials import secret_of, tls_of
 from oracle.config.daemon import Config, KafkaSinkConfig, KafkaSourceConfig
 from oracle.config.registry import RegistryConfig
+from oracle.config.web import is_loopback
 from oracle.errors import BusError, InputError, LogDivergedError, RefusedError
 from oracle.hosting.kafka_settings import CONTENT_TYPES
 from oracle.planning.plan import Plan
@@ -195,7 +197,14 @@ def _settings(table: RegistryConfig) -> RegistrySettings:
     tls = tls_of(table.tls, "kafka.registry.tls")
     if tls is not None and not table.url.startswith("https:"):
         raise InputError("kafka.registry.url", "...", "must begin with https: where kafka.registry.tls is set")
+    if (password is not None or token is not None) and not _is_safe(table.url):
+        bound = "must begin with https:, or be of this machine, as a secret is sent there"
+        raise InputError("kafka.registry.url", table.url, bound)
     return RegistrySettings(table.url, table.username, password, token, tls, table.request_seconds)
+
+
+def _is_safe(url: str) -> bool:
+    return url.startswith("https:") or is_loopback(urlsplit(url).hostname or "")
 
 
 def _secret(name: str, value: "SecretStr | None", path: Path | None) -> str | None:
@@ -245,6 +254,7 @@ class RegisteredSource:
             StorageError: What was kept cannot be read.
         """
         await self.close()
+        self._guessed.clear()  # not in `close`: the daemon closes its source before anybody hears why it ended
         schemas, self._passed = await asyncio.to_thread(self._log.open, position or 0, drops=self._keeps)
         await asyncio.to_thread(self._learn, schemas)
         await self._source.open(position)
@@ -347,5 +357,4 @@ class RegisteredSource:
     async def close(self) -> None:
         """See `Source`."""
         self._held = Deliveries()
-        self._guessed.clear()
         await self._source.close()

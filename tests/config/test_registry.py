@@ -90,6 +90,18 @@ def test_what_is_wrong_is_named(registry, tables, named):
     assert named in refusal(lambda: registry(*tables))
 
 
+@pytest.mark.parametrize("setting", ["token_file", "password_file"])
+def test_a_secret_is_sent_to_no_other_machine_in_the_clear(registry, tmp_path, setting):
+    """By https, or to this machine; without a secret http will do."""
+    write_secret(tmp_path / "s", SECRET)
+    tables = 'username = "u"\n' * (setting == "password_file") + f'{setting} = "{tmp_path / "s"}"\n'
+    for url in ("https://r", "http://127.0.0.1:8081", "http://localhost"):
+        registry(_URL.replace("https://r:8081/api/", url), tables)
+    plain = _URL.replace("https", "http")
+    assert "kafka.registry.url" in refusal(lambda: registry(plain, tables))
+    registry(plain)
+
+
 def test_a_registry_without_a_format_is_refused(load):
     """It would say nothing."""
     assert "kafka.registry" in refusal(lambda: load(_source("json"), _SINK, _CLUSTER, _URL))

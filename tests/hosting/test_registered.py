@@ -163,6 +163,7 @@ async def test_a_registry_that_has_lost_what_was_answered_is_waited_for(tmp_path
     """A log that seems to have diverged may not have; nothing about the messages is kept."""
     source = _source(_log(1, 9), _Client({1: _SCHEMA}), tmp_path, 2)
     assert await _kinds(source) == [REGISTERED, UNKNOWN_SCHEMA]
+    await source.close()  # as the daemon does first
     with pytest.raises(BusError, match="ids 9"), source.explained():
         raise LogDivergedError("log diverged")
     assert SchemaLog(tmp_path / "s.jsonl").open(0)[1] == frozenset()

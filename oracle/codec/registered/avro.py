@@ -32,6 +32,9 @@ _TAKES: Final = {
     "date": frozenset({"int", "string"}),
     "decimal": frozenset({"bytes", "fixed", "int", "long", "string"}),
 }
+_NO_VALUE: Final = object()
+"""In place of arrays, maps and records, which no feature takes: kept until others are read they could fill memory."""
+
 _LARGEST_UNSCALED: Final = 10**27
 """Below the digits that a decimal's context keeps; a feature's decimals have 15."""
 
@@ -75,7 +78,8 @@ class AvroReader:
             return NOT_ONE
         if stream.tell() != len(payload):
             return NOT_ONE
-        values = list(map(record.get, self._fields))
+        given = map(record.get, self._fields)
+        values = [_NO_VALUE if isinstance(value, list | dict) else value for value in given]
         for place, scale in self._scales.items():
             values[place] = _decimal(values[place], scale)
         return Read(record.get(IDENTIFIER), values)

@@ -25,6 +25,9 @@ _DEEPEST: Final = 16
 _LARGEST: Final = 4096
 """Most types of a schema, with all names resolved."""
 
+_MOST_SYMBOLS: Final = 1 << 16
+"""Of all enums together, with all names resolved."""
+
 _LARGEST_FIXED: Final = 1 << 20
 _TOO_LARGE: Final = f"at most {_LARGEST} types, nested at most {_DEEPEST} deep, none within itself"
 _NO_AVRO: Final = "a schema in Avro"
@@ -69,6 +72,7 @@ class _Walk:
         self._named: dict[str, Any] = {}
         self._open: set[str] = set()
         self._count = 0
+        self._symbols = 0
 
     def visit(self, node: Any, space: str, depth: int, *, in_union: bool = False) -> Any:  # noqa: ANN401, C901, PLR0911
         self._count += 1
@@ -133,12 +137,20 @@ class _Walk:
                 raise UnfitError(_NO_AVRO)
             found.append({"name": field["name"], "type": self.visit(field.get("type"), inner, depth + 1)})
         self._open.discard(full)
+        only = found[0]["type"]
+        if depth and len(found) == 1 and isinstance(only, dict) and only["type"] == "record":
+            return only  # of the same bytes: else a byte would become an object for each of them
         return {"type": "record", "name": self._own_name(), "fields": found}
 
     def _enum(self, node: Mapping[str, Any], space: str) -> dict[str, Any]:
         self._name(node, space)
         symbols = node.get("symbols")
-        if not isinstance(symbols, list) or not symbols or not all(isinstance(one, str) for one in symbols):
+        if not isinstance(symbols, list) or not symbols:
+            raise UnfitError(_NO_AVRO)
+        self._symbols += len(symbols)
+        if self._symbols > _MOST_SYMBOLS:
+            raise UnfitError(f"at most {_MOST_SYMBOLS} symbols of all enums together")
+        if not all(isinstance(one, str) for one in symbols):
             raise UnfitError(_NO_AVRO)
         return {"type": "enum", "name": self._own_name(), "symbols": symbols}
 

@@ -40,7 +40,9 @@ SCALARS: Final = {
 """Types that a field of interest may have, by their names."""
 
 _NAMES: Final = {number: name for name, number in SCALARS.items()}
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]++={0,2}\s*+")
+"""It gives nothing back: spaces that may be of either part would be looked at as often as there are spaces."""
+
 _LONGEST_TEXT: Final = 1 << 16
 _DEEPEST: Final = 32
 _NO_PROTO: Final = f"a .proto file of at most {_LONGEST_TEXT >> 10} KiB, nested at most {_DEEPEST} deep"
@@ -78,14 +80,14 @@ def messages_of(text: str) -> Sequence[ProtoMessage | None]:
     Raises:
         UnfitError: It is none, or too long.
     """
+    if len(text) > _LONGEST_TEXT:
+        raise UnfitError(_NO_PROTO)
     if _BASE64.fullmatch(text):
         try:
             found = FileDescriptorProto.FromString(base64.b64decode(text))
         except (binascii.Error, DecodeError) as exc:
             raise UnfitError(_NO_PROTO) from exc
         return _some([_described(one, proto3=found.syntax == "proto3") for one in found.message_type])
-    if len(text) > _LONGEST_TEXT:
-        raise UnfitError(_NO_PROTO)
     statements = read_statements(text, _DEEPEST)
     if statements is None:
         raise UnfitError(_NO_PROTO)

@@ -44,7 +44,7 @@ class Writers:
         try:
             read = self._avro if self.content_type == AVRO else self._protobuf
             self._known[schema] = read(kind, text, references=references)
-        except (MemoryError, RecursionError):
+        except (MemoryError, RecursionError, OSError):
             raise  # of the machine or the caller: nothing may be unfit for it
         except Exception as exc:  # noqa: BLE001 -- of libraries: whoever registers a schema must not stop the daemon
             rejection = (exc if isinstance(exc, UnfitError) else UnfitError("one that can be read")).rejection

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import requests
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -30,6 +31,7 @@ from requests.utils import get_environ_proxies
 
 from oracle.config.credentials import secret_of
 from oracle.config.otlp import OtlpConfig, OtlpTlsConfig
+from oracle.config.web import is_loopback
 from oracle.errors import BusError, InputError
 from oracle.telemetry.client_logs import LibraryLog, hear_client
 from oracle.telemetry.collector import RecordCollector
@@ -203,6 +205,7 @@ def _base(table: OtlpConfig) -> str:
 
 def _exporters(table: OtlpConfig) -> _Exporters:
     base = _base(table)
+    _refuse_open(table, base)
     tls = table.tls or OtlpTlsConfig()
     shared: dict[str, Any] = {
         "headers": _headers(table.headers_file),
@@ -221,9 +224,24 @@ def _exporters(table: OtlpConfig) -> _Exporters:
         raise InputError("otlp", "...", bound) from exc
 
 
+def _refuse_open(table: OtlpConfig, base: str) -> None:
+    """Refuse to send secrets in the clear: of an endpoint of the configuration, that has seen to it itself."""
+    parts = urlsplit(base)
+    if table.headers_file is not None and parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+        bound = f"must be left out, or {_BASE} be https://: its lines would be sent in the clear"
+        raise InputError("otlp.headers_file", str(table.headers_file), bound)
+
+
+class _Session(requests.Session):
+    """Follows no redirect: `requests` would send our headers, but for Authorization, wherever it leads."""
+
+    def get_redirect_target(self, resp: requests.Response) -> str | None:  # noqa: ARG002 -- as `requests` has it
+        return None
+
+
 def _session(base: str, tls: OtlpTlsConfig) -> requests.Session:
     """Return a session that trusts whom it is told: `requests` by itself prefers a variable of the environment."""
-    session = requests.Session()
+    session = _Session()
     if tls.ca_file is not None:
         session.trust_env = False
         session.proxies.update(get_environ_proxies(base))

@@ -2,6 +2,7 @@
 
 import io
 import json
+import tracemalloc
 from datetime import date
 from decimal import Decimal
 
@@ -123,6 +124,40 @@ def test_a_schema_that_unpacks_to_many_times_its_length_is_refused():
     assert isinstance(part, Rejection)
     assert part.reason is Reason.UNFIT_SCHEMA
     assert "types" in part.bound
+
+
+def test_a_list_of_symbols_is_not_read_for_each_field_that_names_it():
+    """A megabyte of schema would take minutes, and all of them."""
+    enum = {"type": "enum", "name": "E", "symbols": [f"s{number}" for number in range(40_000)]}
+    schema = _record(("a", "double"), ("b", "double"), ("c", enum), ("d", "E"))
+    (part,) = decoded(codec_of_avro(small_plan(), json.dumps(schema)), [frame_start(WRITER) + bytes(18)]).parts
+    assert isinstance(part, Rejection)
+    assert part.reason is Reason.UNFIT_SCHEMA
+    assert "symbols" in part.bound
+
+
+def test_what_no_feature_takes_is_not_kept_until_others_are_read():
+    """Records of one record each, deep down, are as many objects as they are deep for a byte each."""
+    inner = _record(("x", "boolean"), name="R0")
+    for level in range(1, 12):
+        inner = _record(("f", inner), name=f"R{level}")
+    schema = _record(("a", ["double", {"type": "array", "items": inner}]), ("b", "double"))
+    count = 4000
+    body = frame_start(WRITER) + b"\x02" + _varint(count) + bytes(count) + b"\0" + bytes(8)
+    codec = codec_of_avro(small_plan(), json.dumps(schema))
+    tracemalloc.start()
+    batch = decoded(codec, [body] * 64)
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert all(isinstance(part, Rejection) and part.reason is Reason.WRONG_TYPE for part in batch.parts)
+    assert peak - kept < 64 * count * 20
+
+
+def _varint(number):
+    found, left = b"", 2 * number
+    while left > 127:
+        found, left = found + bytes([left & 127 | 128]), left >> 7
+    return found + bytes([left])
 
 
 @pytest.mark.parametrize("schema", ["{", "[" * 100_000, '"\ud800"', "null", "7", '{"type":{"type":{"type":1}}}', ""])

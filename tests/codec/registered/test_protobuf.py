@@ -125,6 +125,8 @@ _UNFIT = [
     ("message {", "schema"),
     ("message A {" * 2000, "schema"),
     ("x" * 70_000, "schema"),
+    (" " * 60_000 + "message", "schema"),
+    ("A" * 70_000, "schema"),
     ("AAAA", "schema"),
     ('{"type": "record"}', "schema"),
     ("", "schema"),

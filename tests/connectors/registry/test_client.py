@@ -103,6 +103,12 @@ async def test_what_no_registry_would_answer_says_nothing_of_a_schema(status: in
     assert "html" not in str(raised.value)
 
 
+async def test_a_schema_that_is_no_text_fits_nothing() -> None:
+    """Half of a pair of surrogates, which other registries give out as they got it: nobody waits for another one."""
+    async with _served(lambda _head: _response(200, b'{"schema":"\\ud800"}')) as url:
+        assert await _client(url).schemas([1]) == {1: RegisteredSchema("")}
+
+
 async def test_an_answer_without_end_is_cut() -> None:
     """A schema that long fits nothing, and takes no more memory than that."""
     async with _served(lambda _head: _response(200, b'{"schema":"' + b"x" * (4 * LARGEST_SCHEMA))) as url:
