@@ -63,8 +63,11 @@ _closing: set[asyncio.Task[None]] = set()
 
 
 def transactional_id(settings: KafkaSettings, partition: int) -> str:
-    """Return the id under which one owner at a time writes a partition's answers; it begins with the group's name."""
-    return f"{settings.group}-{settings.topic}-{partition}" if settings.shared else f"{settings.group}-{partition}"
+    """Return the id under which one owner at a time writes a partition's answers; it begins with the group's name.
+
+    No other group has it: a topic's name has no slash.
+    """
+    return f"{settings.group}-/{settings.topic}/{partition}" if settings.shared else f"{settings.group}-{partition}"
 
 
 def transactional_ids(settings: KafkaSettings, partition: int) -> tuple[str, str]:

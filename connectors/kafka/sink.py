@@ -192,6 +192,7 @@ class KafkaSink(Sink):
         with translated(self._where):
             async with asyncio.timeout(settings.transaction_seconds + settings.request_seconds):
                 await start(producer, settings, self._where)
+        self._writer.check(self._lease)  # else whoever took it since may have joined the writer, and goes on by that
         with translated(self._where):
             await fence(producer.client, transactional_ids(settings, self._partition)[1], settings)
             for topic, found in (await look(producer.client, settings.own)).items():

@@ -125,9 +125,19 @@ class Writer:
             FencedError: The lease is not the partition's newest.
             SpoiltError: It is not known whether it was committed; the lease's producer commits nothing more.
         """
-        if lease.producer is None or not self._is_current(lease):
-            raise FencedError(f"topic {lease.query.topic}, partition {lease.query.partition}: opened anew meanwhile")
+        self.check(lease)
+        if lease.producer is None:
+            raise FencedError(f"topic {lease.query.topic}, partition {lease.query.partition}: nobody commits for it")
         await lease.producer.done(Entry(lease, lambda: part, seconds))
+
+    def check(self, lease: Lease) -> None:
+        """Refuse a lease that is not its partition's newest.
+
+        Raises:
+            FencedError: It is not.
+        """
+        if not self._is_current(lease):
+            raise FencedError(f"topic {lease.query.topic}, partition {lease.query.partition}: opened anew meanwhile")
 
     async def release(self, lease: Lease, part: Callable[[Claim], Part]) -> None:
         """Give a partition back, so that whoever opens it next need not fence us; it may be left undone.

@@ -25,7 +25,7 @@ from oracle.hosting.moving import Arrival, export_offsets, export_secret, import
 from oracle.runtime.marks import CommitMark
 from oracle.state.folder import newest_bytes
 from oracle.state.format import Snapshot, decode
-from oracle.state.moves import open_export
+from oracle.state.moves import open_export, read_moves
 from oracle.state.shards import shard_folder
 
 __all__ = ["app"]
@@ -233,6 +233,7 @@ def _said(claim: dict[str, Any] | None) -> str:
 async def _restore(model: KafkaModel, partition: int, origin: Origin | None) -> str:
     found = await report_offsets(model.settings, partition)
     choice = _chosen(model, found, origin)
+    _refuse_opening(found, choice)
     if choice is None:
         lost = _lost(model, found)
         if lost is not None:
@@ -243,6 +244,24 @@ async def _restore(model: KafkaModel, partition: int, origin: Origin | None) -> 
     await commit(model.settings, partition, choice)
     before = "none" if found.offset is None else str(found.offset.position)
     return f"offset {choice.position} is the group's and our mark's again; the group's was {before}"
+
+
+def _refuse_opening(found: OffsetReport, choice: Claim | None) -> None:
+    """Refuse to open a place again that the model has left: it may answer elsewhere, under the same noise."""
+    sealed = None if found.sealed is False else found.offset
+    if choice is not None and not _is_closed(choice) and (_is_closed(found.mark) or _is_closed(sealed)):
+        raise RefusedError(
+            f"partition {found.partition}: the model has left this place, and nothing answers here any more; "
+            "`perpetua offsets import` brings it back, if it has answered nowhere else"
+        )
+
+
+def _is_closed(claim: Claim | None) -> bool:
+    """Return whether a claim is the last one in its place."""
+    if claim is None or not _claim(claim)["ours"]:
+        return False
+    mark = OffsetMetadata.unpack(claim.text).mark
+    return CommitMark.is_last(mark) or CommitMark.left_by(mark) is not None
 
 
 def _chosen(model: KafkaModel, found: OffsetReport, origin: Origin | None) -> Claim | None:
@@ -272,7 +291,8 @@ def _lost(model: KafkaModel, found: OffsetReport) -> str | None:
         return None
     return (
         f"neither the group's offset nor our mark is left, and the newest snapshot is at offset {snapshot.position}: "
-        "`perpetua offsets restore CONFIG --from snapshot` begins there"
+        "`perpetua offsets restore CONFIG --from snapshot` begins there. Of a model that comes from another topic or "
+        "cluster that is another log's offset: `perpetua offsets import` begins where it must"
     )
 
 
@@ -280,6 +300,12 @@ def _of_snapshot(model: KafkaModel, found: OffsetReport) -> Claim:
     snapshot = _newest(model, found.partition)
     if snapshot is None:
         raise StateError(f"partition {found.partition}: its folder holds no snapshot")
+    for move in read_moves(shard_folder(model.config.state.folder, found.partition))[-1:]:
+        if (snapshot.round, snapshot.position) == (move.round, move.left) and move.left != move.position:
+            raise RefusedError(
+                f"partition {found.partition}: the snapshot is at offset {move.left} of the log that the model left, "
+                "and its `perpetua offsets import` was cut off; run that again"
+            )
     if found.counts is not None and found.counts.position >= snapshot.position:
         raise RefusedError(
             f"partition {found.partition}: offset {found.counts.position} is known to be answered, and the snapshot is "

@@ -1,5 +1,6 @@
 """A model on Kafka: its settings, its topics, and the fleet that serves the partitions that are ours."""
 
+import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -282,7 +283,8 @@ def misplaced(settings: KafkaSettings, partition: int, error: MisplacedError) ->
     """Return what is said on Kafka where a snapshot is ahead of what was committed."""
     msg = (
         f"{partition_name(settings, partition)}: {error}. If the group's offsets are gone, and our marks on topic "
-        f"{settings.marks} too: `perpetua offsets show CONFIG`, `perpetua offsets restore CONFIG --from snapshot`"
+        f"{settings.marks} too: `perpetua offsets show CONFIG`, `perpetua offsets restore CONFIG --from snapshot`. A "
+        "model that comes from another topic or cluster: `perpetua offsets import` instead"
     )
     return StateError(msg)
 
@@ -308,11 +310,12 @@ class _ServedShard:
             stops = model.settings.stop_at_of(partition)
             return shard_event(version, record, started=started, begins=source.begins, stops=stops)
 
-        self._store = DeferredStore(shard_folder(model.config.state.folder, partition), model.master_key)
+        self._open = partial(DeferredStore, shard_folder(model.config.state.folder, partition), model.master_key)
         sink = KafkaSink(model.settings, partition, source.progress, observer=reporter, writer=shared.writer)
-        self._daemon = Daemon(
+        self._daemon: Daemon | None = None
+        self._make = partial(
+            Daemon,
             plan=model.plan,
-            store=self._store,
             source=self._source,
             sink=sink,
             reporter=reporter,
@@ -325,14 +328,17 @@ class _ServedShard:
 
     @property
     def serving(self) -> bool:
-        return self._daemon.serving
+        return self._daemon is not None and self._daemon.serving
 
     def stop(self) -> None:
-        self._daemon.stop()
+        if self._daemon is not None:
+            self._daemon.stop()
 
     async def run(self) -> int:
         explained = self._source.explained() if isinstance(self._source, RegisteredSource) else contextlib.nullcontext()
+        store = await self._opened()
         try:
+            self._daemon = self._make(store=store)
             with explained:
                 return await self._daemon.run()
         except MisplacedError as exc:
@@ -340,4 +346,18 @@ class _ServedShard:
         except TooLargeError as exc:  # opened anew, the sink asks what the topics take now
             raise BusError(str(exc)) from exc
         finally:
-            self._store.close()
+            store.close()
+
+    async def _opened(self) -> DeferredStore:
+        """Return the store, opened in a thread: a disk that hangs holds no other shard."""
+        opening = asyncio.ensure_future(asyncio.to_thread(self._open))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_let_go)
+            raise
+
+
+def _let_go(opening: "asyncio.Future[DeferredStore]") -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from connectors.kafka.settings import KafkaSettings
 from oracle.config.daemon import Config
@@ -21,6 +21,9 @@ from oracle.telemetry.models import Models
 from oracle.telemetry.registry import Registry
 
 __all__ = ["Opener", "make_fleets", "most_shards", "openers_of", "refuse_copies_among"]
+
+_PATIENCE: Final = 10.0
+"""Seconds for which the group is joined by no model where one is still being opened: its disk may hang."""
 
 
 class Opener(NamedTuple):
@@ -109,6 +112,7 @@ def make_fleets(
     group = KafkaGroup(settings, (opener.topic for opener in openers.values()), models.strangers)
 
     async def open_fleet(name: str) -> tuple[Fleet, Membership]:
+        asyncio.get_running_loop().call_later(_PATIENCE, group.membership.pass_over, openers[name].topic)
         try:
             model = await openers[name].open()
         except Exception:

@@ -212,6 +212,8 @@ async def _prepare(  # noqa: PLR0913, PLR0917 -- its parts
     if begun is not None:  # an import that was cut off
         check_move(folder, msgspec.structs.replace(move, position=begun.position))
         at = begun.position
+        if _has_gone_on(report, _newest(model, folder), known, begun):
+            return _Step(folder, shard, None, Arrival(begun, 0, fresh))
     spot = Spot(0, -1, 0) if fresh else await find_spot(settings, shard, known.trail, at)
     move = msgspec.structs.replace(move, position=spot.position)
     _check_snapshot(_newest(model, folder), known, mark, spot.position)
@@ -242,6 +244,15 @@ async def _arrive(model: KafkaModel, step: _Step) -> None:
         snapshot = store.load_latest(model.plan.digest)
         if snapshot is not None and snapshot.position != step.claim.position:
             store.save(replace(snapshot, generation=snapshot.generation + 1, position=step.claim.position))
+
+
+def _has_gone_on(report: OffsetReport, snapshot: Snapshot, known: ExportedShard, begun: Move) -> bool:
+    """Return whether a shard has arrived by an import that was cut off behind it, and was served there since."""
+    counts = report.counts
+    if counts is None or counts.position <= begun.position or _left(counts) is not None:
+        return False
+    arrived = snapshot.position != known.position or known.position == begun.position
+    return arrived and snapshot.round >= known.round
 
 
 def _check_snapshot(snapshot: Snapshot, known: ExportedShard, mark: CommitMark, position: int) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 __all__ = ["PauseWatch"]
@@ -14,7 +15,8 @@ class PauseWatch:
     """Whether a process is to pause, as of the last look.
 
     Args:
-        look: Says it; called in a thread, as it may hang. Where it fails, what was last known holds.
+        look: Says it; called in a thread of its own, as it may hang: it takes none of those that answer. Where it
+            fails, what was last known holds.
     """
 
     def __init__(self, look: Callable[[], bool]) -> None:
@@ -28,19 +30,23 @@ class PauseWatch:
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
         """Look until the context is left; on entering it is known already."""
-        await self._look_once()
-        watch = asyncio.create_task(self._run())
+        thread = ThreadPoolExecutor(1, "pause")
         try:
-            yield
+            await self._look_once(thread)
+            watch = asyncio.create_task(self._run(thread))
+            try:
+                yield
+            finally:
+                watch.cancel()
+                await asyncio.wait({watch})
         finally:
-            watch.cancel()
-            await asyncio.wait({watch})
+            thread.shutdown(wait=False)
 
-    async def _run(self) -> None:
+    async def _run(self, thread: ThreadPoolExecutor) -> None:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
-            await self._look_once()
+            await self._look_once(thread)
 
-    async def _look_once(self) -> None:
+    async def _look_once(self, thread: ThreadPoolExecutor) -> None:
         with contextlib.suppress(OSError):
-            self._paused = await asyncio.to_thread(self._look)
+            self._paused = await asyncio.get_running_loop().run_in_executor(thread, self._look)
