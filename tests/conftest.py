@@ -18,6 +18,8 @@ settings.load_profile("any speed")
 
 _HERE: Final = Path(__file__).parent
 
+collect_ignore = ["support/apicurio/fetch.py"]  # a program, for the Python of the system
+
 SLOW: Final = (
     "accounting/test_theorem_b_prime.py::test_a_choice_before_is_paid_by_its_rho",
     "audit/crashes/test_daemons.py",

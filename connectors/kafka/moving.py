@@ -127,11 +127,6 @@ class _Log:
                 f"{where}: the records that were answered last are there {len(spots)} times, up to offset "
                 f"{spots[0].position} and {spots[1].position} for instance; say which counts: {option}"
             )
-        if spots[0].compared < len(trail):
-            raise RefusedError(
-                f"{where}: only {spots[0].compared} of the {len(trail)} records that were answered last are there. If "
-                f"they are being copied, wait until all are; if the others were deleted, say where to go on: {option}"
-            )
         return spots[0]
 
     async def confirmed(self, trail: Sequence[str], at: int) -> Spot:

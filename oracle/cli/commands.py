@@ -18,8 +18,7 @@ COMMANDS: Final = {
     "init": "Create the state of a model: plan it, read the labelled rows, write the first snapshot and the key file.",
     "serve": "Answer queries until the source ends or a signal arrives (a second one exits at once).",
     "ask": "Ask a daemon that serves one query, and print the answer. The query takes a round, as any does.",
-    "schema": "Print the JSON Schema of a model's queries or answers, for registries and code generators. Reads "
-    "no data.",
+    "schema": "Print the schema of a model's queries or answers, for registries and code generators. Reads no data.",
     "truth": "Count, with noise, how many answers the labels that came later agree with: drift seen, privately.",
     "status": "Print a state's public facts, as of its newest snapshot. Needs no key; --json prints all of them.",
     "check": "Check a configuration, its state, source and sink; change nothing. Exits 1 if something would "
@@ -27,7 +26,8 @@ COMMANDS: Final = {
     "skip": "Skip the message that `serve` stopped at: it takes no round, and its sender gets an error (`skipped`).",
     "pause": "Have a model wait: what was taken is answered, nothing more is fetched, until `perpetua resume`.",
     "resume": "Have a model that was paused (`perpetua pause`) go on where it waits; of many all, unless one is named.",
-    "topics": "Check a model's Kafka topics, or create the missing ones. Exits 1 if something would stop `serve`.",
+    "topics": "Check a model's Kafka topics, create missing ones, set others as these are. Exits 1 if `serve` would "
+    "stop.",
     "reshard": "Give a model's Kafka topics more partitions, up to the shards that its state was made with.",
     "offsets": "Show, repair or move a model's position on Kafka: the group's offsets and Perpetua's own marks.",
     "budget": "Add up what a row of each data set pays for all models trained on it. Exits 1 if a declared "

@@ -38,6 +38,7 @@ from oracle.runtime.shard import Shard
 from oracle.runtime.standby import Follower, Standby
 from oracle.state.folder import load_newest, peek_folder, read_plan
 from oracle.state.keys import mark_key, read_key_file
+from oracle.state.moves import read_moves
 from oracle.state.paused import is_paused
 from oracle.state.shards import refuse_copies, shard_count, shard_folder, shard_folders
 from oracle.state.waiting import DeferredStore
@@ -310,7 +311,8 @@ class _ServedShard:
             stops = model.settings.stop_at_of(partition)
             return shard_event(version, record, started=started, begins=source.begins, stops=stops)
 
-        self._open = partial(DeferredStore, shard_folder(model.config.state.folder, partition), model.master_key)
+        self._folder = shard_folder(model.config.state.folder, partition)
+        self._open = partial(DeferredStore, self._folder, model.master_key)
         sink = KafkaSink(model.settings, partition, source.progress, observer=reporter, writer=shared.writer)
         self._daemon: Daemon | None = None
         self._make = partial(
@@ -338,6 +340,7 @@ class _ServedShard:
         explained = self._source.explained() if isinstance(self._source, RegisteredSource) else contextlib.nullcontext()
         store = await self._opened()
         try:
+            await self._refuse_elsewhere()
             self._daemon = self._make(store=store)
             with explained:
                 return await self._daemon.run()
@@ -347,6 +350,17 @@ class _ServedShard:
             raise BusError(str(exc)) from exc
         finally:
             store.close()
+
+    async def _refuse_elsewhere(self) -> None:
+        """Refuse a state that has moved where nothing was committed: an import begins with a commit, also at offset 0.
+
+        Raises:
+            MisplacedError: This is not where it went.
+        """
+        if not await asyncio.to_thread(read_moves, self._folder):
+            return
+        if await committed_offset(self._settings, self._partition) is None:
+            raise MisplacedError("sink: it has no commit, but the state has moved; this is not where it went")
 
     async def _opened(self) -> DeferredStore:
         """Return the store, opened in a thread: a disk that hangs holds no other shard."""

@@ -36,10 +36,6 @@ class Placed(Protocol):
     def position(self) -> int:
         """Position after the last delivery; 0 before the first."""
 
-    @property
-    def round(self) -> int:
-        """Rounds answered up to there; a model that has moved may have some at position 0."""
-
 
 def check_order(shard: Placed, committed: Committed | None) -> None:
     """Refuse to go on where the snapshot is ahead of the commits: its answers would be missing, or given twice.
@@ -50,7 +46,7 @@ def check_order(shard: Placed, committed: Committed | None) -> None:
         MovedError: It was the last commit in this place.
     """
     if committed is None:
-        if shard.position > 0 or shard.round > 0:
+        if shard.position > 0:
             raise MisplacedError(
                 f"sink: it has no commit, but the state is at position {shard.position}; restore the sink's files (on "
                 "Kafka: the group's committed offset, which goes with a deleted topic)"

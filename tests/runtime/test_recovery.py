@@ -1,14 +1,13 @@
 import asyncio
 import threading
 import time
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.base import METADATA_LIMIT, Commit, Committed, Deliveries, Delivery, Replies
-from oracle.errors import LogDivergedError, MisplacedError, MovedError, PlanExhaustedError, SourceError, StateError
+from oracle.errors import LogDivergedError, MovedError, PlanExhaustedError, SourceError, StateError
 from oracle.runtime.marks import CommitMark, Passed
 from oracle.runtime.recovery import _Repeating, catch_up, repeat_in_doubt
 from oracle.runtime.shard import Shard
@@ -324,13 +323,6 @@ def test_no_copy_of_a_state_goes_on_where_it_has_left():
     for copy in (snapshot, original.snapshot(), first_snapshot()):
         with pytest.raises(MovedError, match=f"position {_COMMIT}: the model left this place for another"):
             _recover(deliveries, copy, left)
-
-
-def test_a_state_that_has_answered_is_not_begun_anew_at_position_0():
-    """It came to a new log with rounds behind it; without that log's commit nobody knows how many more there were."""
-    deliveries, snapshot, _, _ = _history()
-    with pytest.raises(MisplacedError, match="has no commit"):
-        _recover(deliveries, replace(snapshot, position=0), None)
 
 
 class _Exhausted(Shard):

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from msgspec import NODEFAULT
 
-from connectors.base import ARROW_STREAM, JSON, RETAINED, Deliveries, Delivery
+from connectors.base import ARROW_STREAM, JSON, REGISTERED, RETAINED, UNKNOWN_SCHEMA, Deliveries, Delivery
 from connectors.events import ANSWER_ID, CLOUD_EVENT, AnswerIds
 from connectors.kafka.reply_headers import (
     content_type,
@@ -32,12 +32,14 @@ from oracle.codec.guarded import GuardedCodec
 from oracle.codec.json.public import Several
 from oracle.codec.json.truths import Truth, TruthCodec
 from oracle.codec.kinds import codec_of
+from oracle.codec.registered.frames import frame_start
 from oracle.codec.rejections import Reason, Rejection
 from oracle.planning.attributes import Attribute
 from oracle.planning.ensemble.model import MISSING
 from oracle.planning.features import Feature
 from oracle.planning.kinds import KINDS
 from oracle.predictors.base import Answers, phase_started
+from tests.codec.registered.writing import WRITER, codec_of_avro
 from tests.predictors.examples import example as example_plan
 from tests.predictors.plans import feature, tiny_bisection_plan, tiny_classical_plan, tiny_ensemble_plan, tiny_plan
 from tests.support.distributions import distribution_plan
@@ -311,10 +313,21 @@ _REJECTED = {
     Reason.SKIPPED: b'{"id":"a4","x":[7.5,12]}',
     Reason.OUTSIDE_DOMAIN: b'{"id":"a4","where":{"hour":[6.5,9]}}',
 }
+_SCHEMA_KIND = {Reason.UNKNOWN_SCHEMA: UNKNOWN_SCHEMA, Reason.UNFIT_SCHEMA: REGISTERED}
 _KIND_OF = {Reason.TOO_MANY_ROWS: ARROW_STREAM, Reason.UNSUPPORTED_CONTENT: "text/plain", Reason.RETAINED: RETAINED}
 
 
-@pytest.mark.parametrize("reason", Reason)
+@pytest.mark.parametrize("reason", _SCHEMA_KIND)
+def test_errors_of_schemas_are_what_the_codec_writes(reason):
+    """The fields of a reply in Avro or Protobuf are those of the example."""
+    query = Delivery(1, frame_start(WRITER) + bytes(8), _SCHEMA_KIND[reason])
+    (part,) = codec_of_avro(_PLAN, '"double"').decode(Deliveries.of([query])).parts
+    assert isinstance(part, Rejection)
+    told = {"id": None, "error": part.reason, "field": part.field, "bound": part.bound, "model": _PLAN.name}
+    assert _examples("ErrorAnswer")[reason]["payload"] == told
+
+
+@pytest.mark.parametrize("reason", [reason for reason in Reason if reason not in _SCHEMA_KIND])
 def test_error_answers_are_what_the_codec_writes(reason):
     """There is an example of every reason, and it is what the codec writes for such a message."""
     example = _examples("ErrorAnswer")[reason]

@@ -56,7 +56,7 @@ def test_keyboard(page):
     interactive = (
         "return document.querySelectorAll('a, button, input, select, textarea, summary, [tabindex=\"0\"]').length"
     )
-    unseen = len(["retry", "token", "its button"])
+    unseen = len(["retry", "token", "its button", "models to choose from"])
     assert page.run(interactive) == len(stops) + len(STATES) + unseen  # the states are one stop, with arrows inside
 
 
