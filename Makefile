@@ -10,7 +10,7 @@ RUN_LOCKS := requirements.lock deploy/requirements-build.lock
 DEV_LOCK := deploy/requirements-dev.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev broker browser bus registry watch charts demo kafka-demo mqtt-demo demo-ensemble demo-income demo-statistics bisection test test-all test-charts test-slow lint format adversaries \
+.PHONY: help install dev broker browser bus registry watch charts demo kafka-demo mqtt-demo demo-ensemble demo-income demo-statistics bisection test test-all test-long test-charts test-slow lint format adversaries \
 	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare ensemble promises reconstruct separations statistics distributions asyncapi typescript reference docs lock notices mutants wheel clean
 
 help: ## list the targets
@@ -47,7 +47,10 @@ test: lint broker registry browser bus watch typescript ## run all checks, then 
 	@$(BIN)/pytest -n $(WORKERS) -m "not slow" $(if $(COVERAGE),--cov --cov-report=term) $(ARGS)
 
 test-all: dev broker registry browser bus watch typescript build/peers/.ready ## run all other tests: storms, leaks, audits, experiments, more of each broker
-	@$(BIN)/pytest -n $(WORKERS) -m "slow and not charts" $(ARGS)
+	@$(BIN)/pytest -n $(WORKERS) -m "slow and not charts and not long" $(ARGS)
+
+test-long: dev broker registry browser bus watch typescript build/peers/.ready ## run the tests that take minutes each
+	@$(BIN)/pytest -n $(WORKERS) -m "long and not charts" $(ARGS)
 
 test-charts: dev charts ## run the tests of the Helm chart and of kustomize, which are built first (minutes)
 	@$(BIN)/pytest -n $(WORKERS) -m charts $(ARGS)

@@ -57,19 +57,24 @@ _ROWS = {
     "scrape": 1,
     "watching": 1,
 }
-_KAFKA_ROWS = {"kafka-json": 6, "kafka-arrow": 2, "kafka-delay": 2, "kafka-processes": 1, "kafka-models": 4}
+_KAFKA_ROWS = {"kafka-json": 6, "kafka-arrow": 2, "kafka-delay": 2, "kafka-processes": 1}
+_MODEL_ROWS = {"kafka-models": 4}
 _PEER_ROWS = {"kafka-peers": 24}
 
 
 @pytest.mark.parametrize(
     "counts",
-    [_ROWS, *(pytest.param(counts, marks=pytest.mark.slow) for counts in (_KAFKA_ROWS, _PEER_ROWS))],
-    ids=["all", "kafka", "peers"],
+    [
+        _ROWS,
+        *(pytest.param(counts, marks=pytest.mark.slow) for counts in (_KAFKA_ROWS, _PEER_ROWS)),
+        pytest.param(_MODEL_ROWS, marks=[pytest.mark.slow, pytest.mark.long]),
+    ],
+    ids=["all", "kafka", "peers", "models"],
 )
 def test_every_topic_is_measured_and_written(tmp_path: Path, counts: dict[str, int]) -> None:
     """On tiny sizes all topics have positive figures, and the file holds five keys for each."""
     said: list[str] = []
-    assert set(counts) <= set(TOPICS) == {*_ROWS, *_KAFKA_ROWS, *_PEER_ROWS}
+    assert set(counts) <= set(TOPICS) == {*_ROWS, *_KAFKA_ROWS, *_PEER_ROWS, *_MODEL_ROWS}
     rows = run(list(counts), _TINY, said.append)
     write(tmp_path / "build" / "b.json", rows)
     entries = json.loads((tmp_path / "build" / "b.json").read_text())

@@ -30,6 +30,7 @@ def test_nothing_shows_on_kafka(subject, kind, broker, tmp_path, group):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_nothing_shows_beside_another_model(broker, tmp_path, group):
     """Nor where the process serves another model too: of that one everything is the same, whatever is hidden here."""
     pair = equal_pair("rectangles", "query")
