@@ -58,6 +58,7 @@ class Models:
         self._opened: dict[str, Opened] = {}
         self._down: dict[str, Down] = {}
         self._follow: Callable[[str], Follower] | None = None
+        self._on_opened: Callable[[str], object] = lambda _name: None
         self._strangers: str | None = None
         self._draining = False
 
@@ -90,6 +91,10 @@ class Models:
         for name, one in self._opened.items():
             one.registry.follow(None if follow is None else follow(name))
 
+    def watch(self, on_opened: Callable[[str], object]) -> None:
+        """Have a function called with the name of each model whose state is opened, before anything is told of it."""
+        self._on_opened = on_opened
+
     def log_of(self, name: str) -> PublicLog:
         """Return the log of a model."""
         return self._log.of_model(name)
@@ -99,6 +104,7 @@ class Models:
         registry.strangers(self._strangers)
         registry.follow(None if self._follow is None else self._follow(name))
         self._opened[name] = Opened(registry, folder_of)
+        self._on_opened(name)
 
     def served(self, name: str) -> None:
         """A model takes part in the group: it is not down, if it was."""

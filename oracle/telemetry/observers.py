@@ -50,6 +50,7 @@ class Observers:
         self._clock = clock
         self.now = now
         self._observed: dict[str, Observed] = {}
+        models.watch(self.of)  # from the first timing on
 
     async def run(self) -> None:
         """Look once a second until cancelled."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from oracle.predictors.base import PublicFacts
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.models import Models
 from oracle.telemetry.observers import Observers
+from oracle.telemetry.records import Work
 from oracle.telemetry.registry import Registry
 from oracle.telemetry.trends import Trends
 from tests.support.shards import small_plan
@@ -249,3 +251,15 @@ def test_history_is_of_five_seconds_each(tmp_path):
         _look(trends, bench, 5.0 * entry)
     assert trends.rates == [0.0] * 60
     assert trends.lags == [None] * 60
+
+
+def test_of_a_model_that_is_opened_later_the_first_timing_counts():
+    """Nobody has looked in between."""
+    plan = small_plan()
+    models = Models([plan.name], PublicLog(io.StringIO()), version="1")
+    observers = Observers(models, 60.0)
+    registry = Registry(plan, PublicLog(io.StringIO()), version="1")
+    models.opened(plan.name, registry, lambda _shard: Path())
+    registry.shard(0).took(Work.RESTORE, 0.1)
+    (moment,) = observers.collector().moments
+    assert set(moment.tallies) == {(Work.RESTORE, 0)}
