@@ -31,6 +31,7 @@ __all__ = [
     "close",
     "connect",
     "connections",
+    "ended_by",
     "is_replaced",
     "membership_of",
     "producer_of",
@@ -243,6 +244,15 @@ def producer_of(producer: AIOKafkaProducer) -> tuple[int, int]:
     """Return the id and the epoch of a transactional producer that was started."""
     manager = producer._txn_manager  # noqa: SLF001
     return manager.producer_id, manager.producer_epoch
+
+
+def ended_by(producer: AIOKafkaProducer) -> BaseException | None:
+    """Return what a transactional producer can do nothing more for; None where it goes on.
+
+    Asked for something once more, it says only that the transaction is over.
+    """
+    manager = producer._txn_manager  # noqa: SLF001
+    return manager.wait_for_transaction_end().exception() if manager.is_fatal_error() else None
 
 
 def sends_for_ever(producer: AIOKafkaProducer) -> AIOKafkaProducer:

@@ -1,6 +1,7 @@
 """One transaction: what some partitions of one group commit, all of it or nothing."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Collection, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,12 +9,13 @@ from itertools import chain
 from typing import Any, Final
 
 from aiokafka import AIOKafkaClient, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import IllegalOperation
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import OffsetAndMetadata
 
 from connectors.base import JSON
 from connectors.kafka.errors import translated
-from connectors.kafka.internals import producer_of
+from connectors.kafka.internals import ended_by, producer_of
 from connectors.kafka.marks import Claim, mark_record
 from connectors.kafka.metadata import look
 from connectors.kafka.offset_metadata import Seal
@@ -126,7 +128,7 @@ async def transact(  # noqa: PLR0913 -- three of them are about failing
     offsets = {part.query: part.offset for part in parts}
     sent: list[tuple[str, asyncio.Future[Any]]] = []
     try:
-        with translated(where):
+        with translated(where), _explained(producer):
             async with asyncio.timeout(seconds):
                 await producer.begin_transaction()
                 batches = chain.from_iterable(part.batches for part in parts)
@@ -144,6 +146,18 @@ async def transact(  # noqa: PLR0913 -- three of them are about failing
     finally:
         for topic, delivery in sent:
             _note_failure(failed, topic, delivery)
+
+
+@contextlib.contextmanager
+def _explained(producer: AIOKafkaProducer) -> Iterator[None]:
+    """Raise what has ended the producer, where its next step finds no more than that it has ended."""
+    try:
+        yield
+    except (IllegalOperation, AssertionError) as exc:
+        ended = ended_by(producer)
+        if ended is None:
+            raise
+        raise ended from exc
 
 
 def _note_failure(failed: dict[str, str], topic: str, delivery: "asyncio.Future[Any]") -> None:

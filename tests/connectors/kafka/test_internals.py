@@ -12,6 +12,7 @@ from aiokafka.client import AIOKafkaClient, CoordinationType
 from aiokafka.consumer import consumer, fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import Assignment, SubscriptionState, TopicPartitionState
+from aiokafka.errors import ProducerFenced
 from aiokafka.producer import sender
 from aiokafka.producer.message_accumulator import BatchBuilder, MessageAccumulator, MessageBatch
 from aiokafka.producer.sender import AddPartitionsToTxnHandler, BaseHandler, Sender
@@ -22,8 +23,11 @@ from aiokafka.record.memory_records import MemoryRecords
 
 from connectors.kafka.client import close_quietly, make_producer
 from connectors.kafka.internals import BatchConsumer
+from connectors.kafka.marks import Claim
 from connectors.kafka.record_batches import FetchedBatches
 from connectors.kafka.settings import KafkaSettings
+from connectors.kafka.transactions import Part, transact
+from oracle.errors import FencedError
 
 
 def test_it_is_the_version_that_was_looked_at():
@@ -56,6 +60,7 @@ def test_it_is_the_version_that_was_looked_at():
         (MessageAccumulator._append_batch, {"_batch_ttl", "MessageBatch"}),
         (MessageBatch.expired, {"_ttl"}),
         (TransactionManager.__init__, {"_pid_and_epoch"}),
+        (TransactionManager.fatal_error, {"FATAL_ERROR", "_transaction_waiter", "set_exception"}),
         (GroupCoordinator.__init__, {"group_id", "generation", "member_id"}),
         (GroupCoordinator._send_req, {"send", "coordinator_id"}),
         (BatchBuilder.__init__, {"batch_size", "compression_type", "is_transactional"}),
@@ -166,4 +171,33 @@ async def test_a_transaction_that_cannot_begin_yet_is_tried_again_soon_and_then_
         await add()
     assert not codes
     assert slept == [0.001, 0.002, 0.004, 0.008, 0.016, 0.02, 0.02, 0.001, 0.002, 0.02, 0.001]
+    await close_quietly(producer)
+
+
+@pytest.mark.parametrize("step", ["begin_transaction", "send_offsets", "commit_transaction"])
+async def test_what_ended_a_producer_is_told_by_whatever_step_meets_it(step, monkeypatch):
+    """It is fenced between two steps of a transaction: not an illegal operation, nor a failure of the client."""
+    settings = KafkaSettings(servers=("127.0.0.1:1",), topic="q", answers="a", group="g", model="m")
+    producer = make_producer(settings, 0)
+    manager = producer._txn_manager
+    manager.set_pid_and_epoch(1, 1)
+
+    async def begun(*_: object):
+        manager.begin_transaction()
+        if step == "send_offsets":
+            manager.fatal_error(ProducerFenced())
+
+    async def sent(*_: object):
+        manager.fatal_error(ProducerFenced())
+
+    part = Part(aiokafka.TopicPartition("q", 0), Claim(1, "{}"), None, None, ("a",))
+    if step == "begin_transaction":
+        await begun()
+        manager.fatal_error(ProducerFenced())
+    else:
+        monkeypatch.setattr(producer, "begin_transaction", begun)
+    if step == "commit_transaction":
+        monkeypatch.setattr(producer, "send_offsets_to_transaction", sent)
+    with pytest.raises(FencedError, match="another process has taken over"):
+        await transact(producer, "g", [part], {}, seconds=5.0, where="here")
     await close_quietly(producer)
