@@ -32,7 +32,7 @@ from connectors.kafka.transactions import (
 )
 from connectors.kafka.writer import Writer
 from connectors.local.checks import check_metadata
-from oracle.errors import BusError, FencedError, PerpetuaError, StorageError
+from oracle.errors import BusError, FencedError, MisplacedError, PerpetuaError, StorageError
 
 __all__ = ["KafkaSink", "SinkObserver"]
 
@@ -74,7 +74,13 @@ class KafkaSink(Sink):
         progress: That of the partition's source; None where nothing is answered, and the offset stays.
         writer: The process's, by which it commits where marks are kept; None to commit under the partition's own
             transactional id only.
+
+    Attributes:
+        moved: Whether the state has come from another place. A place where nothing was committed is not its own then,
+            as an import begins with a commit, also at offset 0.
     """
+
+    moved = False
 
     def __init__(
         self,
@@ -110,7 +116,7 @@ class KafkaSink(Sink):
         offset read afterwards is the last that an earlier owner will ever commit.
 
         Raises:
-            StateError: Nothing says for sure how far was answered.
+            StateError: Nothing says for sure how far was answered, or the state has moved, and not to here.
             RefusedError: The brokers do not let us.
         """
         found = await self._take_over()
@@ -120,6 +126,8 @@ class KafkaSink(Sink):
             self._observer.unmarked(found.unmarked)
         self._last = found.committed
         if found.committed is None or found.metadata is None:
+            if self.moved:
+                raise MisplacedError("sink: it has no commit, but the state has moved; this is not where it went")
             return None
         position, metadata = found.committed.position, found.metadata
         self._progress.expect(position, metadata)

@@ -313,13 +313,13 @@ class _ServedShard:
 
         self._folder = shard_folder(model.config.state.folder, partition)
         self._open = partial(DeferredStore, self._folder, model.master_key)
-        sink = KafkaSink(model.settings, partition, source.progress, observer=reporter, writer=shared.writer)
+        self._sink = KafkaSink(model.settings, partition, source.progress, observer=reporter, writer=shared.writer)
         self._daemon: Daemon | None = None
         self._make = partial(
             Daemon,
             plan=model.plan,
             source=self._source,
-            sink=sink,
+            sink=self._sink,
             reporter=reporter,
             settings=daemon_settings(model.config),
             announce=announce,
@@ -340,7 +340,7 @@ class _ServedShard:
         explained = self._source.explained() if isinstance(self._source, RegisteredSource) else contextlib.nullcontext()
         store = await self._opened()
         try:
-            await self._refuse_elsewhere()
+            self._sink.moved = bool(await asyncio.to_thread(read_moves, self._folder))
             self._daemon = self._make(store=store)
             with explained:
                 return await self._daemon.run()
@@ -350,17 +350,6 @@ class _ServedShard:
             raise BusError(str(exc)) from exc
         finally:
             store.close()
-
-    async def _refuse_elsewhere(self) -> None:
-        """Refuse a state that has moved where nothing was committed: an import begins with a commit, also at offset 0.
-
-        Raises:
-            MisplacedError: This is not where it went.
-        """
-        if not await asyncio.to_thread(read_moves, self._folder):
-            return
-        if await committed_offset(self._settings, self._partition) is None:
-            raise MisplacedError("sink: it has no commit, but the state has moved; this is not where it went")
 
     async def _opened(self) -> DeferredStore:
         """Return the store, opened in a thread: a disk that hangs holds no other shard."""
