@@ -14,7 +14,8 @@ from tests.support.shards import bodies, mixed_bodies
 from tests.support.waiting import TIMEOUT
 
 _BATCHES = {"service": "drain_seconds = 60\nbatch_rows = 16"}
-_EACH = 200
+_EACH = 400
+"""More than a commit can have that has the round of the trap in it: twelve batches wait at most."""
 
 
 @pytest.mark.slow
@@ -24,7 +25,7 @@ def test_crashes_at_every_point_of_a_commit(model):
     contents = mixed_bodies(_EACH * len(POINTS))
     for number, point in enumerate(POINTS):
         model.ask(contents[_EACH * number : _EACH * (number + 1)])
-        daemon = model.serve(config, trap=(point, _EACH * number + _EACH // 2))
+        daemon = model.serve(config, trap=(point, _EACH * number + _EACH // 4))
         assert daemon.wait(TIMEOUT) == CRASHED, model.log()[-3:]
         assert model.count() < _EACH * (number + 1)
     serve_here(config, lambda _log: model.count() >= len(contents))

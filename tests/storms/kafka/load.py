@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from tests.storms.kafka.ground import PARTITIONS, chaos_plan, queries
 
 _BURST: Final = 12
-_FLUSH_SECONDS: Final = 60.0
+_FLUSH_SECONDS: Final = 300.0
 _RESERVE: Final = 20
 """Rounds that each shard's plan keeps, so that it never ends."""
 
