@@ -36,6 +36,7 @@ from oracle.runtime.fleet import Fleet, Membership
 from oracle.runtime.pausing import PauseWatch
 from oracle.runtime.shard import Shard
 from oracle.runtime.standby import Follower, Standby
+from oracle.runtime.turns import Turns
 from oracle.state.folder import load_newest, peek_folder, read_plan
 from oracle.state.keys import mark_key, read_key_file
 from oracle.state.moves import read_moves
@@ -153,10 +154,11 @@ async def topic_notes(model: KafkaModel) -> list[str]:
 
 
 class _Shared(NamedTuple):
-    """What all shards of a process on Kafka share: who reads, and who commits."""
+    """What all shards of a process on Kafka share: who reads, who commits, and whose turn it is to answer."""
 
     consumer: SharedConsumer
     writer: Writer
+    turns: Turns
 
 
 class KafkaGroup:
@@ -170,7 +172,7 @@ class KafkaGroup:
 
     def __init__(self, settings: KafkaSettings, topics: Iterable[str], strangers: Callable[[str | None], None]) -> None:
         self.membership = KafkaMembership(settings, topics, strangers)
-        self._shared = _Shared(SharedConsumer(settings), Writer(settings))
+        self._shared = _Shared(SharedConsumer(settings), Writer(settings), Turns())
 
     async def close(self) -> None:
         """Let go of what is shared, behind the last shard."""
@@ -325,6 +327,7 @@ class _ServedShard:
             announce=announce,
             codec=codec,
             paused=paused,
+            turns=shared.turns,
             warm=warm,
         )
 

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import numpy as np
 from msgspec import UNSET
@@ -18,6 +18,7 @@ from oracle.predictors.values import Values
 
 __all__ = [
     "NO_LABEL",
+    "SETTLED_TOGETHER",
     "Answers",
     "Labels",
     "Predictor",
@@ -33,6 +34,9 @@ PredictorT_co = TypeVar("PredictorT_co", bound="Predictor", covariant=True)
 
 NO_LABEL = -1
 """The label of a round with no query."""
+
+SETTLED_TOGETHER: Final = 64
+"""Rounds whose bookkeeping is worth doing: of a few it takes as long."""
 
 Labels = NDArray[np.bool_ | np.int8]
 """Labels of training rows: bool[n] where `Plan.labels` are 0 and 1, else int8[n], their places among these."""
@@ -140,7 +144,10 @@ class Predictor(Protocol):
         ...
 
     def settle(self) -> None:
-        """Do the bookkeeping of the answers given so far; it changes no answer, and may be left out."""
+        """Do the bookkeeping of the answers given so far; it changes no answer, and may be left out.
+
+        `answer` begins with it where `SETTLED_TOGETHER` rounds wait for it: whoever times that does it before.
+        """
         ...
 
     def export(self) -> StateArrays:

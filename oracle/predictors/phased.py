@@ -12,7 +12,7 @@ from oracle.errors import PlanExhaustedError
 from oracle.mechanisms.addresses import Addresses
 from oracle.mechanisms.keys import PhaseKey
 from oracle.planning.plan import Phase, Plan
-from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays, phase_started
+from oracle.predictors.base import NO_LABEL, SETTLED_TOGETHER, Answers, PublicFacts, StateArrays, phase_started
 
 __all__ = ["PhasedPredictor", "Segment"]
 
@@ -57,6 +57,7 @@ class PhasedPredictor(ABC, Generic[PlanT]):
         self._segment_rows = plan.segment_rows
         self._round = self._phase_round = 0
         self._rearms = self._phase_rearms = 0
+        self._unsettled = 0
         self._enter(key, phase)
 
     def _enter(self, key: PhaseKey, phase: int) -> None:
@@ -85,7 +86,8 @@ class PhasedPredictor(ABC, Generic[PlanT]):
         if first + count > self._plan.rounds:
             msg = f"round {self._plan.rounds}: the plan's last phase ends here; make a new plan and state"
             raise PlanExhaustedError(msg)
-        self.settle()
+        if self._unsettled >= SETTLED_TOGETHER:
+            self.settle()
         labels = np.where(present, np.int8(0), np.int8(NO_LABEL))
         values = np.full(count, np.nan) if self._plan.answers == "value" else None
         phases = np.empty(count, dtype=np.int64)
@@ -118,6 +120,7 @@ class PhasedPredictor(ABC, Generic[PlanT]):
         np.copyto(out, self._answered(Segment(features, present, rounds, hashes), events), where=present)
         self._round += len(features)
         self._phase_round += len(features)
+        self._unsettled += len(features)
         return self._addresses.tag(rounds, hashes, present)
 
     @abstractmethod
@@ -128,6 +131,11 @@ class PhasedPredictor(ABC, Generic[PlanT]):
 
     def settle(self) -> None:
         """See `Predictor.settle`."""
+        self._unsettled = 0
+        self._settle()
+
+    def _settle(self) -> None:
+        """Do the bookkeeping of all answers that wait for it."""
 
     def _end_phase(self, events: list[LedgerEvent]) -> None:
         """Go on with the next phase under a ratcheted key; or end."""

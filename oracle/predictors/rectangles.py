@@ -211,19 +211,23 @@ class RectanglesPERP(PhasedPredictor[BoxPlan]):
             armed.mediums += int(np.count_nonzero(decided.sides == side))
         self._pending.append(decided)
 
-    def settle(self) -> None:
+    def _settle(self) -> None:
         """Put every answered query where it belongs: one side's mediums, or the harvest, or nowhere (steps f, h)."""
-        for decided in self._pending:
-            marked = np.flatnonzero(decided.sides != _NOWHERE)
-            keys, sides = self._geometry.keys_of_numbers(decided.numbers[marked]), decided.sides[marked]
-            rounds, hashes = decided.rounds[marked], decided.hashes[marked]
-            for side, window in enumerate(self._bank.collected):
-                mine = np.flatnonzero(sides == side)
-                mine = mine[window.near(keys[side, mine])]
-                window.add(keys[side, mine], rounds[mine].astype(np.int64))
-            won = np.flatnonzero((sides == _POSITIVE) & self._harvest.near(keys))
-            self._harvest.add(self._addresses, keys.take(won, axis=1), rounds[won], hashes[won])
+        if not self._pending:
+            return
+        decided = self._pending[0]
+        if len(self._pending) > 1:
+            decided = _Decided(*(np.concatenate(column) for column in zip(*self._pending, strict=True)))
         self._pending.clear()
+        marked = np.flatnonzero(decided.sides != _NOWHERE)
+        keys, sides = self._geometry.keys_of_numbers(decided.numbers[marked]), decided.sides[marked]
+        rounds, hashes = decided.rounds[marked], decided.hashes[marked]
+        for side, window in enumerate(self._bank.collected):
+            mine = np.flatnonzero(sides == side)
+            mine = mine[window.near(keys[side, mine])]
+            window.add(keys[side, mine], rounds[mine].astype(np.int64))
+        won = np.flatnonzero((sides == _POSITIVE) & self._harvest.near(keys))
+        self._harvest.add(self._addresses, keys.take(won, axis=1), rounds[won], hashes[won])
 
     def _rearm(self, side: int, phase_round: int, events: list[LedgerEvent], *, count_before: int) -> None:
         self._bank.rearm(self._addresses, side, phase_round)

@@ -31,6 +31,7 @@ from oracle.runtime.pipeline import Pipeline
 from oracle.runtime.recovery import catch_up, repeat_in_doubt
 from oracle.runtime.shard import Restore, Shard
 from oracle.runtime.signals import install_signals
+from oracle.runtime.turns import Turns
 from oracle.state.format import PublicHeader, Snapshot
 from oracle.state.store import Store
 from oracle.telemetry.records import ShardTelemetry
@@ -82,6 +83,7 @@ class Daemon:
             queries only.
         retention: Told of each snapshot; None where the bus keeps deliveries by itself.
         paused: Whether it is to fetch nothing just now: it restores, commits what was answered, and waits.
+        turns: Those of the process, where it has several shards.
         warm: Returns a shard that is near its last commit already, if there is one; asked once.
     """
 
@@ -101,6 +103,7 @@ class Daemon:
         restore: Restore = restore_predictor,
         codec: Callable[[Plan], Codec] = codec_of,
         paused: Callable[[], bool] = lambda: False,
+        turns: Turns | None = None,
         warm: Callable[[], Awaitable[Shard | None]] | None = None,
     ) -> None:
         self._plan = plan
@@ -123,6 +126,7 @@ class Daemon:
         self._restore = restore
         self._codec = codec
         self._paused = paused
+        self._turns = turns or Turns()
         self._warm = warm
         self._stopping = asyncio.Event()
         self._serving = False
@@ -235,6 +239,7 @@ class Daemon:
             patience=None if self._plan.paid_limit is None else _PATIENCE,
             stopping=self._stopping,
             paused=self._paused,
+            turns=self._turns,
             refresh_seconds=None if self._announce is None else self._settings.snapshot_seconds,
             clock=self._clock,
         )

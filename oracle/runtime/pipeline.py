@@ -4,27 +4,30 @@
 
 Each stage is one task that takes batch after batch in order: decoding looks at no state, only the answer stage works on
 the shard, and only the commit stage on the sink. What is answered while a commit is under way goes into the next one
-together.
+together. Few messages are decoded as part of answering them, a shard of the process after another.
 
 The predictor's bookkeeping of a batch keeps none of its answers waiting: under load it runs while their commit, or the
 one before it, is under way, as part of answering the next batch; with nothing waiting, when they are durable.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 from itertools import chain
 from typing import Final
 
 from connectors.base import Commit, Deliveries, Replies, Sink, Source
 from oracle.codec.decoded import DecodedBatch
 from oracle.errors import PlanExhaustedError
-from oracle.predictors.base import PublicFacts
+from oracle.predictors.base import SETTLED_TOGETHER, PublicFacts
 from oracle.runtime.checkpoints import Checkpoints
 from oracle.runtime.courses import Course, told
 from oracle.runtime.shard import Outcome, Shard
+from oracle.runtime.turns import Turns
 from oracle.telemetry.records import Work
 from oracle.telemetry.reporter import Reporter
 
@@ -47,6 +50,13 @@ next batches would be answered too late for the next commit, and wait for the on
 _SMALL_MESSAGES: Final = 4096
 _SMALL_BYTES: Final = 256 << 10
 """Most that a small batch has, so that twelve take no more memory than three large ones."""
+
+_MOST_OF_FEW: Final = 64
+"""Messages that are decoded where they are answered."""
+
+_QUICK_BYTES: Final = 16 << 10
+_QUICK_SECONDS: Final = 0.005
+"""Most bytes of messages that are answered in the event loop, and most time that those before took."""
 
 _MOST_ROUNDS: Final = 1 << 17
 """Of all batches that wait for a commit; from then on no other joins them. An answer takes some 50 bytes."""
@@ -87,17 +97,43 @@ def weight(deliveries: Deliveries) -> int:
     """Return what a batch counts for while it waits for its commit; it goes by numbers and sizes of messages only."""
     if len(deliveries) > _SMALL_MESSAGES:
         return _LARGE
+    return 1 if _size(deliveries) <= _SMALL_BYTES else _LARGE
+
+
+def _size(deliveries: Deliveries) -> int:
+    """Return the bytes of all messages; those of one are no fewer than its rounds, but that a tombstone has one."""
     kept = (value for headers in filter(None, deliveries.headers) for _, value in headers)
-    texts = filter(None, chain(deliveries.bodies, deliveries.keys, kept))
-    return 1 if sum(map(len, texts)) <= _SMALL_BYTES else _LARGE
+    return sum(map(len, filter(None, chain(deliveries.bodies, deliveries.keys, kept))))
 
 
 @dataclass(frozen=True, slots=True)
 class _Decoded:
-    """A batch that can be answered, and how it fared so far."""
+    """A batch that can be answered, and how it fared so far.
+
+    Attributes:
+        fetched: When it was handed over (seconds of `time.perf_counter`).
+        decoding: Seconds.
+    """
 
     batch: DecodedBatch
-    course: Course
+    fetched: float
+    decoding: float
+
+    def both(self) -> tuple[DecodedBatch, float]:
+        """Return the batch, and how long it took to decode (seconds)."""
+        return self.batch, self.decoding
+
+
+@dataclass(frozen=True, slots=True)
+class _Few:
+    """So few messages that they are decoded where they are answered: to change threads takes longer than to decode.
+
+    Attributes:
+        fetched: As of `_Decoded`.
+    """
+
+    deliveries: Deliveries
+    fetched: float
 
 
 class OutcomeQueue(asyncio.Queue[Answered]):
@@ -148,6 +184,7 @@ class Pipeline:
             longer is followed by smaller ones, and the first is small. None for batches as large as they may be.
         stopping: Set when no other batch is to be answered.
         paused: Whether nothing is to be fetched just now.
+        turns: Who else of the process answers.
         refresh_seconds: After so long without a commit the position is committed again; None for never. A bus keeps
             with it how far the source has looked.
         clock: Seconds, monotone.
@@ -166,6 +203,7 @@ class Pipeline:
         patience: float | None,
         stopping: asyncio.Event,
         paused: Callable[[], bool],
+        turns: Turns,
         refresh_seconds: float | None,
         clock: Callable[[], float],
     ) -> None:
@@ -179,12 +217,15 @@ class Pipeline:
         self._patience = patience
         self._stopping = stopping
         self._paused = paused
+        self._turns = turns
         self._refresh_seconds = refresh_seconds
         self._clock = clock
-        self._batches: asyncio.Queue[_Decoded | _Notice | Exception] = asyncio.Queue(1)
+        self._batches: asyncio.Queue[_Decoded | _Few | _Notice | Exception] = asyncio.Queue(1)
         self._outcomes = OutcomeQueue()
         self._committed_at = clock()
         self._settled = shard.position
+        self._last_seconds = math.inf
+        self._unsettled = SETTLED_TOGETHER
 
     async def run(self, fetched: Deliveries, first_rows: int | None = None) -> bool:
         """Serve until the stream ends, a stop is asked for, or the plan has ended; return whether the plan has.
@@ -237,15 +278,22 @@ class Pipeline:
                     continue
                 rows = self._next_rows
                 self._next_rows = min(2 * rows, self._batch_rows)
-                started = time.perf_counter()
-                batch = await asyncio.to_thread(self._shard.decode_leading, fetched.part(0, rows))
-                seconds = time.perf_counter() - started
+                if len(fetched) <= min(rows, _MOST_OF_FEW) and weight(fetched) == 1:
+                    few, fetched = fetched, Deliveries()
+                    await self._hand_over(_Few(few, handed))
+                    continue
+                batch, seconds = await asyncio.to_thread(self._decoded, fetched.part(0, rows))
                 self._reporter.took(Work.DECODE, seconds)
                 fetched = fetched.part(len(batch.deliveries))
-                course = Course(self._shard.number, batch.deliveries.positions, handed, seconds)
-                await self._hand_over(_Decoded(batch, course))
+                await self._hand_over(_Decoded(batch, handed, seconds))
         except Exception as exc:  # noqa: BLE001 -- raised by the answer stage, behind the batches before it
             await self._batches.put(exc)
+
+    def _decoded(self, deliveries: Deliveries) -> tuple[DecodedBatch, float]:
+        """Decode the leading ones; return how long it took (seconds) too."""
+        started = time.perf_counter()
+        batch = self._shard.decode_leading(deliveries)
+        return batch, time.perf_counter() - started
 
     async def _pause(self) -> None:
         """Wait a little, and tell it once all that was answered is durable."""
@@ -254,7 +302,7 @@ class Pipeline:
         if self._checkpoints.durable >= self._shard.position:
             self._reporter.paused(paused=True)
 
-    async def _hand_over(self, item: "_Decoded | _Notice") -> None:
+    async def _hand_over(self, item: "_Decoded | _Few | _Notice") -> None:
         await self._batches.put(item)
         await self._batches.join()
 
@@ -262,7 +310,8 @@ class Pipeline:
         """Answer until there is nothing more to answer; return whether that is because the plan has ended."""
         while not self._stopping.is_set():
             item = await self._batches.get()
-            self._batches.task_done()
+            if not isinstance(item, _Few):
+                self._batches.task_done()
             match item:
                 case Exception():
                     raise item
@@ -272,48 +321,87 @@ class Pipeline:
                     return False
                 case _Notice.IDLE | _Notice.DURABLE:
                     await self._look_after(stages, item)
+                case _Few():
+                    if await self._answer_few(item, stages):
+                        return True
                 case _Decoded():
                     await self._snapshot_if_due(stages)
-                    if await self._exhausted_by(item):
+                    if await self._hand_on(await self._answered(item.both, item.fetched)):
                         return True
         return False
 
-    async def _exhausted_by(self, item: _Decoded) -> bool:
-        """Answer a batch; return whether the plan ended before or within it."""
-        batch = item.batch
-        try:
-            outcome, seconds = await self._process(batch)
-        except PlanExhaustedError:
+    async def _answer_few(self, few: _Few, stages: asyncio.TaskGroup) -> bool:
+        """Decode and answer a few messages, and what came while others had their turn; return as `_hand_on`."""
+        left, is_first = few.deliveries, True
+        while left:
+            await self._snapshot_if_due(stages)
+            async with self._turns.next() as waited:
+                if is_first and waited:
+                    left = Deliveries.joined([left, await self._source.fetch(_MOST_OF_FEW, 0.0)])
+                if is_first:
+                    self._batches.task_done()  # only now is the next fetched
+                answered = await self._answered(partial(self._decoded, left), few.fetched, here=self._is_quick(left))
+            if answered is not None:
+                self._reporter.took(Work.DECODE, answered.course.decoding)
+                left, is_first = left.part(len(answered.course.positions)), False
+            if await self._hand_on(answered):
+                return True
+        return False
+
+    def _is_quick(self, few: Deliveries) -> bool:
+        """Return whether they may be answered in the event loop: not where a phase may end, or the last took long."""
+        most, facts = _size(few) + len(few), self._shard.facts()
+        return self._last_seconds < _QUICK_SECONDS and most <= min(_QUICK_BYTES, facts.phase_rounds - facts.phase_round)
+
+    async def _hand_on(self, answered: Answered | None) -> bool:
+        """Have a batch committed, if there is one; return whether the plan ended before or within it."""
+        if answered is None:
             return True
-        course = replace(item.course, answering=seconds)
-        await self._outcomes.put(Answered(outcome, self._shard.facts(), course, weight(batch.deliveries)))
+        await self._outcomes.put(answered)
         if self._batch_rows == 1:
             await self._outcomes.join()  # so the next message is the one that ends the process, if one does
-        return len(outcome.commit.replies) < len(batch.deliveries)
+        return len(answered.outcome.commit.replies) < len(answered.course.positions)
 
-    async def _process(self, batch: DecodedBatch) -> tuple[Outcome, float | None]:
-        """Answer a batch, and time what its askers wait for (seconds); None if that may not be told.
+    async def _answered(
+        self, decoded: Callable[[], tuple[DecodedBatch, float]], fetched: float, *, here: bool = False
+    ) -> Answered | None:
+        """Answer a batch, and time what its askers wait for; None if the plan ended before it.
 
-        The bookkeeping of the batch before is done first and is not timed, and neither is a batch in which a side was
-        armed afresh or a phase ended: how long these take depends on private sets.
+        The bookkeeping of what was answered before is done first, once it is worth it. It is not timed, and neither is
+        a batch in which a side was armed afresh or a phase ended: how long these take depends on private sets.
         """
         shard = self._shard
 
-        def answer() -> tuple[Outcome, float]:
-            shard.settle()
+        def answer() -> tuple[DecodedBatch, float, Outcome, float]:
+            begun = time.thread_time()  # what others of the machine do makes no difference
+            batch, decoding = decoded()
+            if self._unsettled >= SETTLED_TOGETHER:
+                shard.settle()
+                self._unsettled = 0
             started = time.perf_counter()
             outcome = shard.process(batch)
-            return outcome, time.perf_counter() - started
+            seconds = time.perf_counter() - started
+            self._last_seconds = time.thread_time() - begun
+            self._unsettled += outcome.rounds
+            return batch, decoding, outcome, seconds
 
         rearms = shard.facts().rearms
         self._reporter.begun()
-        outcome, seconds = await asyncio.to_thread(answer)
+        try:
+            if here:
+                batch, decoding, outcome, seconds = answer()
+                await asyncio.sleep(0)
+            else:
+                batch, decoding, outcome, seconds = await asyncio.to_thread(answer)
+        except PlanExhaustedError:
+            return None
         if self._patience is not None and seconds > self._patience:
             self._next_rows = max(min(self._next_rows, len(batch.deliveries)) // 2, 1)
-        if shard.facts().rearms == rearms and not outcome.phase_ended:
+        quiet = shard.facts().rearms == rearms and not outcome.phase_ended
+        if quiet:
             self._reporter.took(Work.ANSWER, seconds)
-            return outcome, seconds
-        return outcome, None
+        course = Course(shard.number, batch.deliveries.positions, fetched, decoding, seconds if quiet else None)
+        return Answered(outcome, shard.facts(), course, weight(batch.deliveries))
 
     async def _look_after(self, stages: asyncio.TaskGroup, notice: _Notice) -> None:
         """Do what waits until nothing is to be answered, if all that was answered is durable."""
@@ -328,6 +416,7 @@ class Pipeline:
     async def _settle(self, stages: asyncio.TaskGroup) -> None:
         if self._settled != self._shard.position:
             await asyncio.to_thread(self._shard.settle)
+            self._unsettled = 0
             self._settled = self._shard.position
         await self._snapshot_if_due(stages)
 

@@ -271,7 +271,7 @@ class Shard:
     def settle(self) -> None:
         """Do the bookkeeping of what was answered; call it when nothing waits and the answers have left.
 
-        Otherwise the next `process` does it first: under load, while the commit of those answers is under way.
+        Otherwise a later `process` does it first: under load, while the commit of those answers is under way.
 
         Raises:
             MessageError: It failed; the shard is of no use any more.

@@ -140,6 +140,7 @@ def test_the_bound_moves_the_right_way() -> None:
     assert logistic_log_delta(3.0, 0, 1000, 0.01) == 0.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("scale", "gap", "mediums", "epsilon"), [(0.8, 4, 2, 3.0)])
 @pytest.mark.parametrize("choice", [0.3])
 def test_a_choice_before_is_paid_by_its_rho(

@@ -60,6 +60,7 @@ def test_scikit_learns_checks(estimator, check):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::Warning:sklearn")
 @pytest.mark.parametrize(("estimator", "check"), _checks(STUMPS))
 def test_scikit_learns_checks_of_an_everlasting_predictor(estimator, check):

@@ -65,9 +65,8 @@ _PEER_ROWS = {"kafka-peers": 24}
 @pytest.mark.parametrize(
     "counts",
     [
-        _ROWS,
-        *(pytest.param(counts, marks=pytest.mark.slow) for counts in (_KAFKA_ROWS, _PEER_ROWS)),
-        pytest.param(_MODEL_ROWS, marks=[pytest.mark.slow, pytest.mark.long]),
+        pytest.param(counts, marks=[pytest.mark.slow, pytest.mark.long])
+        for counts in (_ROWS, _KAFKA_ROWS, _PEER_ROWS, _MODEL_ROWS)
     ],
     ids=["all", "kafka", "peers", "models"],
 )

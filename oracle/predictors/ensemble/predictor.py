@@ -261,7 +261,7 @@ class Ensemble(PhasedPredictor[EnsemblePlan]):
             return max(self._plan.declared, self._capacity)
         return max(self._plan.phases[self._phase - 2].slots, self._capacity)
 
-    def settle(self) -> None:
+    def _settle(self) -> None:
         """Put every free query where it belongs: in a slot, if its round is chosen."""
         for features, labels, rounds in self._pending:
             taken = chosen(self._addresses, rounds, self._current.keep)

@@ -44,6 +44,7 @@ _NAMES = [*(one.name for one in TARGETS), *(one.name for one in LEARNERS)]
 _KINDS = [name for name in dict.fromkeys(_NAMES) if "three" not in name and name != _BOX]
 
 
+_LONG = (pytest.mark.long,)
 _ALL = (_FORKS, _EXCHANGED, _STATES, _SHARDS, _PERSONS, _BOOKS)
 
 
@@ -55,7 +56,7 @@ def test_nothing_is_found_where_nothing_is_wrong(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", _ALL)
+@pytest.mark.parametrize("name", [pytest.param(one, marks=_LONG if one == _EXCHANGED else ()) for one in _ALL])
 def test_nothing_is_found_of_others(name):
     """Of any predictor."""
     for target in _KINDS:

@@ -45,6 +45,7 @@ def test_between_thresholds_stays_below_its_claim_and_comes_near(law, epsilon):
     assert epsilon / NEAR < found.lowest <= epsilon
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epsilon", [2.0, 4.0])
 @pytest.mark.parametrize(("law", "strategy"), QUESTIONERS)
 def test_paid_questions_stay_below_their_claim_and_are_come_near(law, strategy, epsilon):
@@ -54,6 +55,7 @@ def test_paid_questions_stay_below_their_claim_and_are_come_near(law, strategy, 
     assert epsilon / (2.0 * NEAR if law == "exponential" else NEAR) < found.lowest <= epsilon
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("law", ["gumbel", "logistic", "exponential"])
 def test_the_loss_of_paid_questions_is_that_of_their_law(law):
     """Its exponential has mean 1 in the world without the record, and falls by as much in the other."""
@@ -238,6 +240,7 @@ def test_plans_of_learners_are_the_planners(learner, epsilon):
     assert max(phase.delta for phase in plan.phases) <= learner.delta
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "games", "factor"),
     [
@@ -266,6 +269,7 @@ def test_a_vote_stays_below_its_claim():
     assert 0.1 < found.lowest <= 4.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["statistics", "statistics, complete"])
 def test_statistics_stay_below_their_claim(name):
     """Neither who reads the marginals nor who asks where the hypothesis is wrong comes near: there is one of each."""

@@ -107,7 +107,7 @@ def _narrow(patch: Patch) -> None:
 
 def _two_copies(patch: Patch) -> None:
     """A medium query also goes into the harvest."""
-    real = rectangles.RectanglesPERP.settle
+    real = rectangles.RectanglesPERP._settle
 
     def settle(self: Any) -> None:
         nowhere, positive = rectangles._NOWHERE, rectangles._POSITIVE
@@ -117,7 +117,7 @@ def _two_copies(patch: Patch) -> None:
         ]
         real(self)
 
-    patch.setattr(rectangles.RectanglesPERP, "settle", settle)
+    patch.setattr(rectangles.RectanglesPERP, "_settle", settle)
 
 
 def _follows_the_data(patch: Patch) -> None:

@@ -77,12 +77,12 @@ def test_what_tells_is_found(monkeypatch, plant):
 
 def test_batches_in_which_a_side_is_armed_are_not_timed(monkeypatch):
     """Where they are, that is found."""
-    real = pipeline.Pipeline._process
+    real = pipeline.Pipeline._answered
 
-    async def process(self, batch):
-        outcome = await real(self, batch)
+    async def answered(self, *arguments, **options):
+        batch = await real(self, *arguments, **options)
         self._reporter.took(Work.ANSWER, 0.0)
-        return outcome
+        return batch
 
-    monkeypatch.setattr(pipeline.Pipeline, "_process", process)
+    monkeypatch.setattr(pipeline.Pipeline, "_answered", answered)
     assert "timed" in run_check("boxes, one side", _TOLD, SEED).says

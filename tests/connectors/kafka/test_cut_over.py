@@ -102,7 +102,7 @@ def test_latest_comes_too_late_for_a_state_that_has_begun(model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stop", [200, 207])
+@pytest.mark.parametrize("stop", [pytest.param(200, marks=pytest.mark.long), 207])
 def test_blue_stops_where_green_begins_and_each_is_killed_on_the_way(model, stop):
     """At a position that both are told of beforehand; it need not be where a batch ends."""
     contents = bodies(400, 5)

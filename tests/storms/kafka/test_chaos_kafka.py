@@ -9,6 +9,8 @@ from tests.storms.kafka.__main__ import main
 from tests.storms.kafka.storm import Settings, storm
 from tests.support.broker import Broker
 
+_OTHERS = ("sparse-vector", "distribution", "ensemble")
+
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
@@ -18,7 +20,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("storm_", ["own", "statistics", "sparse-vector", "distribution", "ensemble"])
+@pytest.mark.parametrize(
+    "storm_", ["own", "statistics", *(pytest.param(one, marks=pytest.mark.long) for one in _OTHERS)]
+)
 def test_no_kill_and_no_restart_shows(capsys: pytest.CaptureFixture[str], storm_: str) -> None:
     """Daemons are killed and the broker is restarted: each query has its one answer, and what was paid is told once."""
     code = main(["--kills=4", "--restarts=1", f"--only={storm_}"])
