@@ -14,6 +14,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
@@ -130,10 +131,12 @@ class _Few:
 
     Attributes:
         fetched: As of `_Decoded`.
+        room: For how many more the batch has room.
     """
 
     deliveries: Deliveries
     fetched: float
+    room: int
 
 
 class OutcomeQueue(asyncio.Queue[Answered]):
@@ -278,9 +281,10 @@ class Pipeline:
                     continue
                 rows = self._next_rows
                 self._next_rows = min(2 * rows, self._batch_rows)
-                if len(fetched) <= min(rows, _MOST_OF_FEW) and weight(fetched) == 1:
-                    few, fetched = fetched, Deliveries()
-                    await self._hand_over(_Few(few, handed))
+                room = min(rows, _MOST_OF_FEW) - len(fetched)
+                if room >= 0 and weight(fetched) == 1:
+                    few, fetched = _Few(fetched, handed, room), Deliveries()
+                    await self._hand_over(few)
                     continue
                 batch, seconds = await asyncio.to_thread(self._decoded, fetched.part(0, rows))
                 self._reporter.took(Work.DECODE, seconds)
@@ -335,15 +339,18 @@ class Pipeline:
         left, is_first = few.deliveries, True
         while left:
             await self._snapshot_if_due(stages)
-            async with self._turns.next() as waited:
-                if is_first and waited:
-                    left = Deliveries.joined([left, await self._source.fetch(_MOST_OF_FEW, 0.0)])
+            here = self._is_quick(left)
+            async with self._turns.next() if here else nullcontext(enter_result=False) as waited:
+                if is_first and waited and few.room:
+                    left = Deliveries.joined([left, await self._source.fetch(few.room, 0.0)])
                 if is_first:
                     self._batches.task_done()  # only now is the next fetched
-                answered = await self._answered(partial(self._decoded, left), few.fetched, here=self._is_quick(left))
+                is_first = False
+                here = here and self._is_quick(left)
+                answered = await self._answered(partial(self._decoded, left), few.fetched, here=here)
             if answered is not None:
                 self._reporter.took(Work.DECODE, answered.course.decoding)
-                left, is_first = left.part(len(answered.course.positions)), False
+                left = left.part(len(answered.course.positions))
             if await self._hand_on(answered):
                 return True
         return False
