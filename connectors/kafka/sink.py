@@ -77,7 +77,7 @@ class KafkaSink(Sink):
 
     Attributes:
         moved: Whether the state has come from another place. A place where nothing was committed is not its own then,
-            as an import begins with a commit, also at offset 0.
+            as an import of what has answered begins with a commit, also at offset 0.
     """
 
     moved = False

@@ -15,6 +15,7 @@ from connectors.kafka.consumers import SharedConsumer
 from connectors.kafka.errors import TooLargeError
 from connectors.kafka.marks import marks_kept
 from connectors.kafka.membership import KafkaMembership
+from connectors.kafka.moving import cluster_of
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.source import KafkaSource
@@ -343,7 +344,7 @@ class _ServedShard:
         explained = self._source.explained() if isinstance(self._source, RegisteredSource) else contextlib.nullcontext()
         store = await self._opened()
         try:
-            self._sink.moved = bool(await asyncio.to_thread(read_moves, self._folder))
+            self._sink.moved = await self._moved_elsewhere()
             self._daemon = self._make(store=store)
             with explained:
                 return await self._daemon.run()
@@ -353,6 +354,16 @@ class _ServedShard:
             raise BusError(str(exc)) from exc
         finally:
             store.close()
+
+    async def _moved_elsewhere(self) -> bool:
+        """Return whether the state has moved, but for one that had answered nothing yet, and is where it went."""
+        moves = await asyncio.to_thread(read_moves, self._folder)
+        if not moves:
+            return False
+        last, settings = moves[-1], self._settings
+        if last.round or last.position or (last.topic, last.group) != (settings.topic, settings.group):
+            return True
+        return await cluster_of(settings) != last.cluster
 
     async def _opened(self) -> DeferredStore:
         """Return the store, opened in a thread: a disk that hangs holds no other shard."""

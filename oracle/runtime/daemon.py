@@ -24,7 +24,7 @@ from oracle.accounting.ledger import LedgerEvent, encode
 from oracle.codec.guarded import Codec
 from oracle.codec.kinds import codec_of
 from oracle.errors import MessageError, PlanExhaustedError, SourceError, StateError, StorageError
-from oracle.planning.plan import Plan
+from oracle.planning.plan import BoxPlan, Plan
 from oracle.predictors.kinds import restore_predictor
 from oracle.runtime.checkpoints import Checkpoints, Retention, Saved
 from oracle.runtime.pipeline import Pipeline
@@ -237,6 +237,7 @@ class Daemon:
             on_progress=self._on_progress,
             batch_rows=self._settings.batch_rows,
             patience=None if self._plan.paid_limit is None else _PATIENCE,
+            brief=isinstance(self._plan, BoxPlan),
             stopping=self._stopping,
             paused=self._paused,
             turns=self._turns,

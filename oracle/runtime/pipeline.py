@@ -4,14 +4,13 @@
 
 Each stage is one task that takes batch after batch in order: decoding looks at no state, only the answer stage works on
 the shard, and only the commit stage on the sink. What is answered while a commit is under way goes into the next one
-together. Few messages are decoded as part of answering them, a shard of the process after another.
+together. Few messages are decoded as part of answering them.
 
 The predictor's bookkeeping of a batch keeps none of its answers waiting: under load it runs while their commit, or the
 one before it, is under way, as part of answering the next batch; with nothing waiting, when they are durable.
 """
 
 import asyncio
-import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -55,10 +54,6 @@ _SMALL_BYTES: Final = 256 << 10
 _MOST_OF_FEW: Final = 64
 """Messages that are decoded where they are answered."""
 
-_QUICK_BYTES: Final = 16 << 10
-_QUICK_SECONDS: Final = 0.005
-"""Most bytes of messages that are answered in the event loop, and most time that those before took."""
-
 _MOST_ROUNDS: Final = 1 << 17
 """Of all batches that wait for a commit; from then on no other joins them. An answer takes some 50 bytes."""
 
@@ -98,13 +93,9 @@ def weight(deliveries: Deliveries) -> int:
     """Return what a batch counts for while it waits for its commit; it goes by numbers and sizes of messages only."""
     if len(deliveries) > _SMALL_MESSAGES:
         return _LARGE
-    return 1 if _size(deliveries) <= _SMALL_BYTES else _LARGE
-
-
-def _size(deliveries: Deliveries) -> int:
-    """Return the bytes of all messages; those of one are no fewer than its rounds, but that a tombstone has one."""
     kept = (value for headers in filter(None, deliveries.headers) for _, value in headers)
-    return sum(map(len, filter(None, chain(deliveries.bodies, deliveries.keys, kept))))
+    texts = filter(None, chain(deliveries.bodies, deliveries.keys, kept))
+    return 1 if sum(map(len, texts)) <= _SMALL_BYTES else _LARGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +122,10 @@ class _Few:
 
     Attributes:
         fetched: As of `_Decoded`.
-        room: For how many more the batch has room.
     """
 
     deliveries: Deliveries
     fetched: float
-    room: int
 
 
 class OutcomeQueue(asyncio.Queue[Answered]):
@@ -185,6 +174,8 @@ class Pipeline:
         batch_rows: Most deliveries of a batch.
         patience: Seconds that a batch may take, where how long answers take tells nothing private: one that takes
             longer is followed by smaller ones, and the first is small. None for batches as large as they may be.
+        brief: Whether to answer few messages is brief, whatever they are, but at a phase's end. Then it is done in
+            turn, and the bookkeeping of a few answers waits for that of others.
         stopping: Set when no other batch is to be answered.
         paused: Whether nothing is to be fetched just now.
         turns: Who else of the process answers.
@@ -204,6 +195,7 @@ class Pipeline:
         on_progress: Callable[[int], None],
         batch_rows: int,
         patience: float | None,
+        brief: bool,
         stopping: asyncio.Event,
         paused: Callable[[], bool],
         turns: Turns,
@@ -218,6 +210,7 @@ class Pipeline:
         self._on_progress = on_progress
         self._batch_rows = self._next_rows = batch_rows
         self._patience = patience
+        self._brief = brief
         self._stopping = stopping
         self._paused = paused
         self._turns = turns
@@ -227,7 +220,6 @@ class Pipeline:
         self._outcomes = OutcomeQueue()
         self._committed_at = clock()
         self._settled = shard.position
-        self._last_seconds = math.inf
         self._unsettled = SETTLED_TOGETHER
 
     async def run(self, fetched: Deliveries, first_rows: int | None = None) -> bool:
@@ -281,9 +273,8 @@ class Pipeline:
                     continue
                 rows = self._next_rows
                 self._next_rows = min(2 * rows, self._batch_rows)
-                room = min(rows, _MOST_OF_FEW) - len(fetched)
-                if room >= 0 and weight(fetched) == 1:
-                    few, fetched = _Few(fetched, handed, room), Deliveries()
+                if len(fetched) <= min(rows, _MOST_OF_FEW) and weight(fetched) == 1:
+                    few, fetched = _Few(fetched, handed), Deliveries()
                     await self._hand_over(few)
                     continue
                 batch, seconds = await asyncio.to_thread(self._decoded, fetched.part(0, rows))
@@ -335,30 +326,21 @@ class Pipeline:
         return False
 
     async def _answer_few(self, few: _Few, stages: asyncio.TaskGroup) -> bool:
-        """Decode and answer a few messages, and what came while others had their turn; return as `_hand_on`."""
+        """Decode and answer a few messages, in turn where that is brief; return as `_hand_on`."""
         left, is_first = few.deliveries, True
-        while left:
+        while left and (is_first or not self._stopping.is_set()):
             await self._snapshot_if_due(stages)
-            here = self._is_quick(left)
-            async with self._turns.next() if here else nullcontext(enter_result=False) as waited:
-                if is_first and waited and few.room:
-                    left = Deliveries.joined([left, await self._source.fetch(few.room, 0.0)])
+            async with self._turns.next() if self._brief else nullcontext():
                 if is_first:
-                    self._batches.task_done()  # only now is the next fetched
+                    self._batches.task_done()  # only now is the next fetched: all that came meanwhile, together
                 is_first = False
-                here = here and self._is_quick(left)
-                answered = await self._answered(partial(self._decoded, left), few.fetched, here=here)
+                answered = await self._answered(partial(self._decoded, left), few.fetched)
             if answered is not None:
                 self._reporter.took(Work.DECODE, answered.course.decoding)
                 left = left.part(len(answered.course.positions))
             if await self._hand_on(answered):
                 return True
         return False
-
-    def _is_quick(self, few: Deliveries) -> bool:
-        """Return whether they may be answered in the event loop: not where a phase may end, or the last took long."""
-        most, facts = _size(few) + len(few), self._shard.facts()
-        return self._last_seconds < _QUICK_SECONDS and most <= min(_QUICK_BYTES, facts.phase_rounds - facts.phase_round)
 
     async def _hand_on(self, answered: Answered | None) -> bool:
         """Have a batch committed, if there is one; return whether the plan ended before or within it."""
@@ -369,9 +351,7 @@ class Pipeline:
             await self._outcomes.join()  # so the next message is the one that ends the process, if one does
         return len(answered.outcome.commit.replies) < len(answered.course.positions)
 
-    async def _answered(
-        self, decoded: Callable[[], tuple[DecodedBatch, float]], fetched: float, *, here: bool = False
-    ) -> Answered | None:
+    async def _answered(self, decoded: Callable[[], tuple[DecodedBatch, float]], fetched: float) -> Answered | None:
         """Answer a batch, and time what its askers wait for; None if the plan ended before it.
 
         The bookkeeping of what was answered before is done first, once it is worth it. It is not timed, and neither is
@@ -380,26 +360,20 @@ class Pipeline:
         shard = self._shard
 
         def answer() -> tuple[DecodedBatch, float, Outcome, float]:
-            begun = time.thread_time()  # what others of the machine do makes no difference
             batch, decoding = decoded()
-            if self._unsettled >= SETTLED_TOGETHER:
+            if not self._brief or self._unsettled >= SETTLED_TOGETHER:
                 shard.settle()
                 self._unsettled = 0
             started = time.perf_counter()
             outcome = shard.process(batch)
             seconds = time.perf_counter() - started
-            self._last_seconds = time.thread_time() - begun
             self._unsettled += outcome.rounds
             return batch, decoding, outcome, seconds
 
         rearms = shard.facts().rearms
         self._reporter.begun()
         try:
-            if here:
-                batch, decoding, outcome, seconds = answer()
-                await asyncio.sleep(0)
-            else:
-                batch, decoding, outcome, seconds = await asyncio.to_thread(answer)
+            batch, decoding, outcome, seconds = await asyncio.to_thread(answer)
         except PlanExhaustedError:
             return None
         if self._patience is not None and seconds > self._patience:

@@ -51,6 +51,8 @@ class Observers:
         self.now = now
         self._observed: dict[str, Observed] = {}
         models.watch(self.of)  # from the first timing on
+        for name in models.all_opened:
+            self.of(name)
 
     async def run(self) -> None:
         """Look once a second until cancelled."""

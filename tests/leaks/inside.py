@@ -89,7 +89,7 @@ def sight(pair: Pair, which: int, folder: Path, *, form: Form = "json", mutant: 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(secrets, "token_bytes", Tokens().token_bytes)
         patch.setattr(structlog.processors, "TimeStamper", lambda **_: clock.stamp)
-        patch.setattr(pipeline, "time", SimpleNamespace(perf_counter=clock, thread_time=clock, time=clock))
+        patch.setattr(pipeline, "time", SimpleNamespace(perf_counter=clock, time=clock))
         world = pair.worlds[which]
         plan = leak_plan(world.subject)
         if world.apart is not None and isinstance(plan, QuestionPlan):
