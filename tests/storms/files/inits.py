@@ -22,7 +22,7 @@ _SETTINGS = {
     "statistics": "epsilon = 8.0\nalpha = 0.1\npaid = 12",
     "sparse-vector": "epsilon = 8.0\nalpha = 0.1\npaid = 12",
     "distribution": "epsilon = 8.0\nalpha = 0.1",
-    "ensemble": 'epsilon = 8.0\nteacher_rows = 10\ncontested = 0.05\nlearner = "sklearn.tree.DecisionTreeClassifier"',
+    "ensemble": 'epsilon = 8.0\nteacher_rows = 12\ncontested = 0.05\nlearner = "sklearn.tree.DecisionTreeClassifier"',
 }
 """For every kind, what makes a small real plan, with phases that end within the log where it has such."""
 
