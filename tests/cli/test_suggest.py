@@ -149,6 +149,7 @@ def _ensemble(tmp_path, setting):
     return path
 
 
+@pytest.mark.slow
 def test_an_ensemble_is_refused_once_and_not_told_of_figures_that_are_none(cli, tmp_path):
     """No rows a teacher have a plan; where some have, the table says all of it."""
     none = cli("suggest", _ensemble(tmp_path, "contested = 0.5")).out

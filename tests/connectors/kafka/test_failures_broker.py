@@ -61,6 +61,7 @@ def test_a_broker_restarted_under_load(mortal, served, kill):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_broker_that_is_silent_for_a_minute(mortal, served):
     """Connections stay open and nothing answers: the daemon tries on, within its bounds, and goes on afterwards."""
     model, daemon = served

@@ -58,6 +58,7 @@ def test_learners_beat_the_majority(made):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("learner", list(ours.LEARNERS))
 def test_an_ensemble_answers_where_rows_are_enough(made, learner):
     """At epsilon 8 it does, and errs little; at 1 it says what it wants."""
@@ -118,6 +119,7 @@ def test_pate_spends_no_more_than_its_budget():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_results_are_kept_and_not_run_again(tmp_path, monkeypatch, made):
     """What was found is read back; a second run runs nothing."""
     monkeypatch.setitem(SETS, "made", lambda: made)

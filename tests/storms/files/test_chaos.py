@@ -6,6 +6,11 @@ from oracle.planning.kinds import KINDS
 from tests.storms.files.__main__ import main
 
 _QUICK = ("jsonl", "phase-ends", "snapshots", "calls-parquet", "disk", "state-back", "sink-back")
+_LONG = ("ensemble", "statistics", "sparse-vector", "distribution", "classical")
+
+
+def _marks(predictor):
+    return [pytest.mark.long] if predictor in _LONG else []
 
 
 def test_a_few_kills_do_not_show(capsys):
@@ -16,7 +21,7 @@ def test_a_few_kills_do_not_show(capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("predictor", KINDS)
+@pytest.mark.parametrize("predictor", [pytest.param(one, marks=_marks(one)) for one in KINDS])
 def test_no_kill_shows(capsys, predictor):
     """Kills at all kinds of moments, a full disk, files set back: identical output, or a clear stop."""
     only = [f"--only={name}" for name in _QUICK]
@@ -29,8 +34,8 @@ def test_no_kill_shows(capsys, predictor):
     ("kills", "predictors"),
     [
         (40, ["rectangles"]),
-        (50, ["stumps", "bisection", "classical", "ensemble"]),
-        (40, ["statistics", "sparse-vector", "distribution"]),
+        pytest.param(50, ["stumps", "bisection", "classical", "ensemble"], marks=pytest.mark.long),
+        pytest.param(40, ["statistics", "sparse-vector", "distribution"], marks=pytest.mark.long),
     ],
 )
 def test_killed_init_can_be_run_again(capsys, kills, predictors):

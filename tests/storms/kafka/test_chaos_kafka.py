@@ -32,6 +32,7 @@ def test_no_kill_and_no_restart_shows(capsys: pytest.CaptureFixture[str], storm_
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mutant", "kills", "found"),
     [("drawn noise", 1, "renoised"), ("answers first", 6, "duplicated"), ("offsets first", 6, "lost")],
