@@ -27,6 +27,12 @@ _GOOD_SECONDS: Final = 1.0
 
 _CLOSE_SECONDS: Final = 5.0
 
+_ROUNDS: Final = 3
+"""Of the event loop, behind a commit: whoever waited for it hands over what was answered meanwhile.
+
+Without them the next transaction is that of the others only, and everybody has a part in every second one.
+"""
+
 
 class SpoiltError(Exception):
     """A joint transaction failed, through whomever, or this partition can have no part in any.
@@ -176,6 +182,8 @@ class JointProducer:
                 self._wake.clear()
                 while taken := self._next():
                     await self._commit(taken)
+                    for _ in range(_ROUNDS):
+                        await asyncio.sleep(0)
         finally:
             self._error = self._error or self._closed()
             self._tell(self._waiting)

@@ -73,6 +73,37 @@ async def test_what_waits_is_committed_in_one_transaction(four, monkeypatch):
         assert OffsetMetadata.unpack(last["metadata"]).writer is None  # given back
 
 
+async def test_who_has_more_when_a_commit_ends_has_a_part_in_the_next(four, monkeypatch):
+    """So that partitions which came while others were committed do not take turns with them."""
+    ends = []
+    end = AIOKafkaProducer.commit_transaction
+
+    async def counted(producer):
+        ends.append(producer)
+        await end(producer)
+
+    async def commits(process, partition):
+        for position in range(2, 12):
+            await process.sinks[partition].commit(numbered(partition, position))
+
+    async with processes(four, 1) as (process,):
+        await process.open(*range(4))
+        await process.commit()
+        halt = Halt(process.producer, "send_offsets_to_transaction")
+        monkeypatch.setattr(AIOKafkaProducer, "commit_transaction", counted)
+        async with asyncio.TaskGroup() as group:
+            for partition in (0, 1):
+                group.create_task(commits(process, partition))
+            await halt.reached.wait()
+            for partition in (2, 3):
+                group.create_task(commits(process, partition))
+            await asyncio.sleep(0)
+            halt.let_go.set()
+    assert len(ends) < 15  # 21, where two and two take turns
+    for partition in range(4):
+        assert await answers(four, partition) == in_all(partition, 11)
+
+
 @pytest.mark.parametrize("point", POINTS)
 async def test_a_process_that_wakes_up_behind_a_takeover_commits_nothing_there(settings, point):
     """Whatever it was about to do; its other partition, which nobody took, goes on by itself, each answer once."""
