@@ -1,7 +1,8 @@
-"""Settings of all tests, and their two speeds.
+"""Settings of all tests, and their three speeds.
 
 `make test` runs what is not `slow`: every feature, every bus on its real broker, every kind of crash once. The rest is
-for `make test-all`. A test is slow by its own mark, or by the list below.
+for `make test-all`, but for what is `long`: that is for `make test-long`, each night. A test is slow or long by its own
+mark, or by the lists below.
 """
 
 import logging
@@ -76,6 +77,30 @@ SLOW: Final = (
 )
 """Folders, files and tests of `tests`."""
 
+LONG: Final = (
+    "audit/planted/test_mutants.py::test_planted_bugs_are_caught",
+    "cli/test_evaluate_ensemble.py::test_a_line_that_was_printed_fits_when_it_is_evaluated_again",
+    "cli/test_evaluate_ensemble.py::test_contested_votes_are_measured_and_the_line_is_said",
+    "cli/test_suggest.py::test_an_ensemble_is_refused_once_and_not_told_of_figures_that_are_none",
+    "cli/test_suggest.py::test_many_sides_do_not_take_minutes",
+    "experiments/adversaries/test_compressed.py",
+    "experiments/adversaries/test_distributions.py",
+    "experiments/adversaries/test_ensembles.py",
+    "experiments/adversaries/test_streams.py",
+    "experiments/adversaries/test_stumps.py",
+    "experiments/analyst",
+    "experiments/bisection",
+    "experiments/comparison",
+    "experiments/distributions",
+    "experiments/ensemble",
+    "experiments/peers",
+    "experiments/separations",
+    "experiments/statistics",
+    "planning/ensemble/test_tight.py::test_what_no_rows_are_enough_for_is_refused",
+    "predictors/ensemble/test_memory.py::test_the_plans_memory_is_what_is_held",
+)
+"""What is for `make test-long`: most of the experiments behind published figures, and what takes longest."""
+
 FIRST: Final = (
     "audit/crashes/test_daemons.py::test_noise_that_is_drawn_again_is_found",
     "audit/games/test_games.py::test_a_whole_predictor_stays_below_its_claim_and_comes_near",
@@ -107,12 +132,15 @@ FIRST: Final = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what the list says."""
+    """Mark as slow, or long, what the lists say."""
     for item in items:
         if item.path.is_relative_to(_HERE):
             place = item.nodeid.removeprefix("tests/")
             if place.startswith(SLOW) and not place.startswith(FIRST):
                 item.add_marker(pytest.mark.slow)
+            if place.startswith(LONG):
+                item.add_marker(pytest.mark.slow)
+                item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(autouse=True)
