@@ -2,8 +2,8 @@
 
 In: one column a feature, by name, of any number type (of a string, a category, a date or a decimal what
 `columns.COLUMNS` says); optionally `id` (string or integer). A null is a value that is missing, where the plan takes
-these. A row whose features are all null is a round with no query. Streams that are compressed, or have columns of
-dictionaries, views or extension types, are refused unread (`arrow_frames`).
+these. A row whose features are all null is a round with no query. Dictionaries, views and bodies of LZ4 or zstd are
+read within bounds; what would cost too much, or is of an extension type, is refused unread (`frames.py`).
 
 Out: `id` if there was one, `label`, `round` (int64) and `phase` (int32), both -1 where the row was rejected, `error`
 (null but for rejected rows, and for those of rounds that the model rested in, "resting"); the model's name is in the
