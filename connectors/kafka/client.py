@@ -14,6 +14,7 @@ from connectors.kafka.internals import (
     BatchConsumer,
     Client,
     IncrementalConsumer,
+    Quiet,
     begins_soon,
     close,
     connect,
@@ -89,9 +90,9 @@ def make_consumer(settings: KafkaSettings) -> BatchConsumer:
     return _proves_anew(BatchConsumer(**_reading(settings)), settings)
 
 
-def make_incremental(settings: KafkaSettings) -> IncrementalConsumer:
-    """Return the same for partitions that come and go."""
-    consumer = IncrementalConsumer(**_reading(settings), fetch_max_bytes=_FETCHED_PARTS * settings.fetch_bytes)
+def make_incremental(settings: KafkaSettings, quiet: Quiet) -> IncrementalConsumer:
+    """Return the same for partitions that come and go; see `SharedConsumer` for `quiet`."""
+    consumer = IncrementalConsumer(quiet, **_reading(settings), fetch_max_bytes=_FETCHED_PARTS * settings.fetch_bytes)
     return _proves_anew(consumer, settings)
 
 

@@ -8,6 +8,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import ConsumerStoppedError
 
 from connectors.kafka.client import close_quietly, make_incremental
+from connectors.kafka.internals import Quiet, always
 from connectors.kafka.record_batches import RecordBatch
 from connectors.kafka.settings import KafkaSettings
 
@@ -27,8 +28,8 @@ class _Running:
         owners: By partition, who reads it.
     """
 
-    def __init__(self, settings: KafkaSettings) -> None:
-        self.consumer: IncrementalConsumer = make_incremental(settings)
+    def __init__(self, settings: KafkaSettings, quiet: Quiet) -> None:
+        self.consumer: IncrementalConsumer = make_incremental(settings, quiet)
         self.users: set[PartitionConsumer] = set()
         self.owners: dict[TopicPartition, PartitionConsumer] = {}
         self.starting = asyncio.ensure_future(self.consumer.start())
@@ -55,10 +56,13 @@ class SharedConsumer:
 
     Args:
         settings: Of any model on the cluster: where the brokers are and who we are, and how much is asked for at once.
+        quiet: Waits until what was read of several partitions, and is little, need no longer be waited for: only then
+            is more asked for, all that came meanwhile. It must not wait for whoever reads slowly.
     """
 
-    def __init__(self, settings: KafkaSettings) -> None:
+    def __init__(self, settings: KafkaSettings, quiet: Quiet = always) -> None:
         self._settings = settings
+        self._quiet = quiet
         self._running: _Running | None = None
 
     def partition(self, part: TopicPartition) -> "PartitionConsumer":
@@ -66,7 +70,7 @@ class SharedConsumer:
         return PartitionConsumer(self, part)
 
     def _current(self) -> _Running:
-        self._running = self._running or _Running(self._settings)
+        self._running = self._running or _Running(self._settings, self._quiet)
         return self._running
 
     def _retire(self, running: _Running) -> None:

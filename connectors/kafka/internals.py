@@ -6,7 +6,7 @@ Its version is pinned; `tests/connectors/kafka/test_internals.py` fails where a 
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
 from types import FunctionType, MethodType
 from typing import Any, Final, TypeAlias, TypeVar
@@ -26,7 +26,9 @@ __all__ = [
     "BatchConsumer",
     "Client",
     "IncrementalConsumer",
+    "Quiet",
     "TopicPartitionState",
+    "always",
     "begins_soon",
     "close",
     "connect",
@@ -38,6 +40,9 @@ __all__ = [
     "proves_anew",
     "sends_for_ever",
 ]
+
+Quiet: TypeAlias = Callable[[], Awaitable[object]]
+"""Waits until more is to be asked for."""
 
 Client: TypeAlias = AIOKafkaConsumer | AIOKafkaProducer | AIOKafkaAdminClient
 
@@ -57,12 +62,14 @@ What is handed over meanwhile is asked for again only behind the answer.
 """
 
 _ASKED: Final = 0.0002
-_BROUGHT: Final = 0.001
 _SLOWEST: Final = 0.1
-"""Seconds between an answer and the next request, for each partition but one that was named, or had something; at most.
+"""Seconds between an answer and the next request, for each partition but one that was named; at most.
 
-To read a request's names, and to answer what was brought, take time for each of them, however little it is.
+To read a request's names takes time for each of them, and whoever has something takes it up meanwhile.
 """
+
+_LITTLE: Final = 64 << 10
+"""Bytes of a partition for which others wait until they are dealt with."""
 
 _REST: Final = 0.2
 """Seconds for which a partition is left out that is refused, or has no leader: such an answer comes at once."""
@@ -104,6 +111,16 @@ class _Awake:
         self.state_value = assignment.state_value
 
 
+async def always() -> None:
+    """Wait for nothing."""
+
+
+def _size(result: Any) -> int:  # noqa: ANN401 -- the client's
+    """Return how many bytes an answer has for one partition; 0 for an error."""
+    records = getattr(result, "_partition_records", None)
+    return 0 if records is None else int(records._records.size_in_bytes())  # noqa: SLF001
+
+
 class _SharedFetcher(_Fetcher):
     """Fetches for many callers, each of which reads one partition at its own pace, and wakes those only that have some.
 
@@ -112,6 +129,7 @@ class _SharedFetcher(_Fetcher):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 -- the client's
         self.arrived: dict[TopicPartition, Callable[[], None]] = {}
+        self.quiet: Quiet = always
         self._rests: dict[TopicPartition, float] = {}
         super().__init__(*args, **kwargs)
         self._prefetch_backoff = 0.0
@@ -136,14 +154,16 @@ class _SharedFetcher(_Fetcher):
         await super()._proc_fetch_request(assignment, node_id, request)
         until = self._loop.time() + _REST
         brought = [part for part in asked if part in self._records]
+        size = max((_size(self._records[part]) for part in brought), default=0)
         for part in brought:
             self.arrived[part]()
         for part, state in states.items():
             same = state is assignment.state_value(part) and state.has_valid_position
             if same and state.position == asked[part] and state.timestamp is None:
                 self._rests[part] = until
-        pause = _ASKED * (len(asked) - 1) + _BROUGHT * max(len(brought) - 1, 0)
-        await asyncio.sleep(min(pause, _SLOWEST))
+        await asyncio.sleep(min(_ASKED * (len(asked) - 1), _SLOWEST))
+        if len(asked) > 1 and brought and size <= _LITTLE:
+            await self.quiet()
         return False  # nobody waits for whatever comes
 
     def leave(self, part: TopicPartition) -> None:
@@ -162,8 +182,9 @@ class IncrementalConsumer(BatchConsumer):
     _fetcher: _SharedFetcher
     start = _rebound(AIOKafkaConsumer.start, Fetcher=_SharedFetcher)
 
-    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 -- the client's
+    def __init__(self, quiet: Quiet, **settings: Any) -> None:  # noqa: ANN401 -- the client's
         super().__init__(**settings)
+        self._quiet = quiet
         self._subscription.assign_from_user([])
 
     @property
@@ -186,6 +207,7 @@ class IncrementalConsumer(BatchConsumer):
         state = assignment._tp_state[part] = TopicPartitionState(assignment)  # noqa: SLF001
         self._fetcher.leave(part)
         self._fetcher.arrived[part] = arrived
+        self._fetcher.quiet = self._quiet
         self.seek(part, offset)
         return state
 

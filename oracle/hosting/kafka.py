@@ -37,7 +37,7 @@ from oracle.runtime.fleet import Fleet, Membership
 from oracle.runtime.pausing import PauseWatch
 from oracle.runtime.shard import Shard
 from oracle.runtime.standby import Follower, Standby
-from oracle.runtime.turns import Turns
+from oracle.runtime.together import Together
 from oracle.state.folder import load_newest, peek_folder, read_plan
 from oracle.state.keys import mark_key, read_key_file
 from oracle.state.moves import read_moves
@@ -155,11 +155,11 @@ async def topic_notes(model: KafkaModel) -> list[str]:
 
 
 class _Shared(NamedTuple):
-    """What all shards of a process on Kafka share: who reads, who commits, and whose turn it is to answer."""
+    """What all shards of a process on Kafka share: who reads, who commits, and who answers together."""
 
     consumer: SharedConsumer
     writer: Writer
-    turns: Turns
+    together: Together
 
 
 class KafkaGroup:
@@ -173,7 +173,8 @@ class KafkaGroup:
 
     def __init__(self, settings: KafkaSettings, topics: Iterable[str], strangers: Callable[[str | None], None]) -> None:
         self.membership = KafkaMembership(settings, topics, strangers)
-        self._shared = _Shared(SharedConsumer(settings), Writer(settings), Turns())
+        together = Together()
+        self._shared = _Shared(SharedConsumer(settings, together.quiet), Writer(settings), together)
 
     async def close(self) -> None:
         """Let go of what is shared, behind the last shard."""
@@ -328,7 +329,7 @@ class _ServedShard:
             announce=announce,
             codec=codec,
             paused=paused,
-            turns=shared.turns,
+            together=shared.together,
             warm=warm,
         )
 

@@ -31,7 +31,7 @@ from oracle.runtime.pipeline import Pipeline
 from oracle.runtime.recovery import catch_up, repeat_in_doubt
 from oracle.runtime.shard import Restore, Shard
 from oracle.runtime.signals import install_signals
-from oracle.runtime.turns import Turns
+from oracle.runtime.together import Together
 from oracle.state.format import PublicHeader, Snapshot
 from oracle.state.store import Store
 from oracle.telemetry.records import ShardTelemetry
@@ -83,7 +83,7 @@ class Daemon:
             queries only.
         retention: Told of each snapshot; None where the bus keeps deliveries by itself.
         paused: Whether it is to fetch nothing just now: it restores, commits what was answered, and waits.
-        turns: Those of the process, where it has several shards.
+        together: The process's, where it has several shards.
         warm: Returns a shard that is near its last commit already, if there is one; asked once.
     """
 
@@ -103,7 +103,7 @@ class Daemon:
         restore: Restore = restore_predictor,
         codec: Callable[[Plan], Codec] = codec_of,
         paused: Callable[[], bool] = lambda: False,
-        turns: Turns | None = None,
+        together: Together | None = None,
         warm: Callable[[], Awaitable[Shard | None]] | None = None,
     ) -> None:
         self._plan = plan
@@ -126,7 +126,7 @@ class Daemon:
         self._restore = restore
         self._codec = codec
         self._paused = paused
-        self._turns = turns or Turns()
+        self._together = together or Together()
         self._warm = warm
         self._stopping = asyncio.Event()
         self._serving = False
@@ -240,7 +240,7 @@ class Daemon:
             brief=isinstance(self._plan, BoxPlan),
             stopping=self._stopping,
             paused=self._paused,
-            turns=self._turns,
+            together=self._together,
             refresh_seconds=None if self._announce is None else self._settings.snapshot_seconds,
             clock=self._clock,
         )

@@ -7,13 +7,13 @@ the shard, and only the commit stage on the sink. What is answered while a commi
 together. Few messages are decoded as part of answering them.
 
 The predictor's bookkeeping of a batch keeps none of its answers waiting: under load it runs while their commit, or the
-one before it, is under way, as part of answering the next batch; with nothing waiting, when they are durable.
+one before it, is under way, as part of answering the next batch; with nothing waiting, when they are durable. Where a
+few answers are brief, it waits for that of more, or until nothing has come for a while.
 """
 
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
@@ -27,7 +27,7 @@ from oracle.predictors.base import SETTLED_TOGETHER, PublicFacts
 from oracle.runtime.checkpoints import Checkpoints
 from oracle.runtime.courses import Course, told
 from oracle.runtime.shard import Outcome, Shard
-from oracle.runtime.turns import Turns
+from oracle.runtime.together import SmallBatch, Together
 from oracle.telemetry.records import Work
 from oracle.telemetry.reporter import Reporter
 
@@ -76,12 +76,14 @@ class Answered:
     Attributes:
         weight: What it counts for while it waits.
         course: How it fared.
+        small: As which it was answered together with those of other shards; None for none.
     """
 
     outcome: Outcome
     facts: PublicFacts
     course: Course
     weight: int = _LARGE
+    small: SmallBatch | None = None
 
     @property
     def quiet(self) -> bool:
@@ -174,11 +176,11 @@ class Pipeline:
         batch_rows: Most deliveries of a batch.
         patience: Seconds that a batch may take, where how long answers take tells nothing private: one that takes
             longer is followed by smaller ones, and the first is small. None for batches as large as they may be.
-        brief: Whether to answer few messages is brief, whatever they are, but at a phase's end. Then it is done in
-            turn, and the bookkeeping of a few answers waits for that of others.
+        brief: Whether to answer few messages is brief, whatever they are, but at a phase's end. Then it is done
+            together with others, and the bookkeeping of a few answers waits for that of more.
         stopping: Set when no other batch is to be answered.
         paused: Whether nothing is to be fetched just now.
-        turns: Who else of the process answers.
+        together: Who else of the process answers few messages.
         refresh_seconds: After so long without a commit the position is committed again; None for never. A bus keeps
             with it how far the source has looked.
         clock: Seconds, monotone.
@@ -198,7 +200,7 @@ class Pipeline:
         brief: bool,
         stopping: asyncio.Event,
         paused: Callable[[], bool],
-        turns: Turns,
+        together: Together,
         refresh_seconds: float | None,
         clock: Callable[[], float],
     ) -> None:
@@ -213,7 +215,7 @@ class Pipeline:
         self._brief = brief
         self._stopping = stopping
         self._paused = paused
-        self._turns = turns
+        self._together = together
         self._refresh_seconds = refresh_seconds
         self._clock = clock
         self._batches: asyncio.Queue[_Decoded | _Few | _Notice | Exception] = asyncio.Queue(1)
@@ -326,15 +328,15 @@ class Pipeline:
         return False
 
     async def _answer_few(self, few: _Few, stages: asyncio.TaskGroup) -> bool:
-        """Decode and answer a few messages, in turn where that is brief; return as `_hand_on`."""
+        """Decode and answer a few messages, with those of others where that is brief; return as `_hand_on`."""
         left, is_first = few.deliveries, True
         while left and (is_first or not self._stopping.is_set()):
             await self._snapshot_if_due(stages)
-            async with self._turns.next() if self._brief else nullcontext():
-                if is_first:
-                    self._batches.task_done()  # only now is the next fetched: all that came meanwhile, together
-                is_first = False
-                answered = await self._answered(partial(self._decoded, left), few.fetched)
+            small = self._together.begin() if self._brief else None
+            answered = await self._answered(partial(self._decoded, left), few.fetched, small)
+            if is_first:
+                self._batches.task_done()  # only now is the next fetched: all that came meanwhile, together
+            is_first = False
             if answered is not None:
                 self._reporter.took(Work.DECODE, answered.course.decoding)
                 left = left.part(len(answered.course.positions))
@@ -351,7 +353,9 @@ class Pipeline:
             await self._outcomes.join()  # so the next message is the one that ends the process, if one does
         return len(answered.outcome.commit.replies) < len(answered.course.positions)
 
-    async def _answered(self, decoded: Callable[[], tuple[DecodedBatch, float]], fetched: float) -> Answered | None:
+    async def _answered(
+        self, decoded: Callable[[], tuple[DecodedBatch, float]], fetched: float, small: SmallBatch | None = None
+    ) -> Answered | None:
         """Answer a batch, and time what its askers wait for; None if the plan ended before it.
 
         The bookkeeping of what was answered before is done first, once it is worth it. It is not timed, and neither is
@@ -373,7 +377,7 @@ class Pipeline:
         rearms = shard.facts().rearms
         self._reporter.begun()
         try:
-            batch, decoding, outcome, seconds = await asyncio.to_thread(answer)
+            batch, decoding, outcome, seconds = await (asyncio.to_thread if small is None else small.run)(answer)
         except PlanExhaustedError:
             return None
         if self._patience is not None and seconds > self._patience:
@@ -382,13 +386,16 @@ class Pipeline:
         if quiet:
             self._reporter.took(Work.ANSWER, seconds)
         course = Course(shard.number, batch.deliveries.positions, fetched, decoding, seconds if quiet else None)
-        return Answered(outcome, shard.facts(), course, weight(batch.deliveries))
+        return Answered(outcome, shard.facts(), course, weight(batch.deliveries), small)
 
     async def _look_after(self, stages: asyncio.TaskGroup, notice: _Notice) -> None:
         """Do what waits until nothing is to be answered, if all that was answered is durable."""
         if self._checkpoints.durable < self._shard.position:
             return  # there will be a notice when it is
-        await self._settle(stages)
+        if notice is _Notice.IDLE or not self._brief:
+            await self._settle(stages)
+        else:
+            await self._snapshot_if_due(stages)
         seconds = self._refresh_seconds
         if notice is _Notice.IDLE and seconds is not None and self._clock() - self._committed_at >= seconds:
             await self._sink.commit(Commit(Replies(), [], self._shard.position, self._shard.mark.pack()))
@@ -415,8 +422,10 @@ class Pipeline:
             started = time.perf_counter()
             await self._sink.commit(Commit.joined([one.outcome.commit for one in together]))
             self._report(together, time.perf_counter() - started, waited)
-            for _ in together:
+            for one in together:
                 self._outcomes.task_done()
+                if one.small is not None:
+                    one.small.end()
             if self._outcomes.empty() and self._batches.empty():
                 self._batches.put_nowait(_Notice.DURABLE)
 

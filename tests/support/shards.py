@@ -28,7 +28,7 @@ from oracle.predictors.kinds import new_trainer, restore_predictor
 from oracle.runtime.daemon import Daemon, DaemonSettings
 from oracle.runtime.marks import CommitMark
 from oracle.runtime.shard import Outcome, Restore, Shard
-from oracle.runtime.turns import Turns
+from oracle.runtime.together import Together
 from oracle.state.format import Snapshot
 from oracle.state.shard_id import ShardId
 from oracle.telemetry.log import PublicLog
@@ -199,7 +199,7 @@ def daemon_over(  # noqa: PLR0913 -- each is one thing that tests vary
     codec: Callable[[Plan], Codec] = codec_of,
     paused: Callable[[], bool] = lambda: False,
     warm: Callable[[], Awaitable[Shard | None]] | None = None,
-    turns: Turns | None = None,
+    together: Together | None = None,
 ) -> Daemon:
     """Return a daemon over memory connectors."""
     plan = plan or small_plan()
@@ -217,7 +217,7 @@ def daemon_over(  # noqa: PLR0913 -- each is one thing that tests vary
         codec=codec,
         paused=paused,
         warm=warm,
-        turns=turns,
+        together=together,
     )
 
 
