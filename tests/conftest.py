@@ -83,6 +83,10 @@ LONG: Final = (
     "cli/test_evaluate_ensemble.py::test_contested_votes_are_measured_and_the_line_is_said",
     "cli/test_suggest.py::test_an_ensemble_is_refused_once_and_not_told_of_figures_that_are_none",
     "cli/test_suggest.py::test_many_sides_do_not_take_minutes",
+    "connectors/kafka/test_ensembles_kafka.py",
+    "connectors/kafka/test_many_models.py::test_a_topic_that_is_deleted_or_grows",
+    "connectors/kafka/test_security.py::test_password_of_the_environment",
+    "connectors/kafka/test_states.py::test_drill_broker",
     "experiments/adversaries/test_compressed.py",
     "experiments/adversaries/test_distributions.py",
     "experiments/adversaries/test_ensembles.py",
@@ -98,6 +102,9 @@ LONG: Final = (
     "experiments/statistics",
     "planning/ensemble/test_tight.py::test_what_no_rows_are_enough_for_is_refused",
     "predictors/ensemble/test_memory.py::test_the_plans_memory_is_what_is_held",
+    "predictors/test_strings.py::TestTextAndNumber",
+    "storms/files/test_chaos.py::test_no_kill_shows[bisection]",
+    "storms/kafka/test_chaos_kafka.py::test_no_kill_and_no_restart_shows[statistics]",
 )
 """What is for `make test-long`: most of the experiments behind published figures, and what takes longest."""
 
