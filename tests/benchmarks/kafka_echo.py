@@ -59,6 +59,31 @@ async def _aiokafka(settings: KafkaSettings, write: Any) -> None:
                 await producer.send_offsets_to_transaction({part: records[-1].offset + 1}, settings.group)
 
 
+async def _many(settings: KafkaSettings) -> None:
+    """Echo many topics, whose names are parted by commas: what all of them have goes into one transaction."""
+    answers = dict(zip(settings.topic.split(","), settings.answers.split(","), strict=True))
+    parts, producer = [TopicPartition(topic, 0) for topic in answers], make_producer(settings, 0)
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=list(settings.servers),
+        enable_auto_commit=False,
+        isolation_level="read_committed",
+        retry_backoff_ms=20,
+    )
+    await producer.start()
+    await consumer.start()
+    consumer.assign(parts)
+    for part in parts:
+        consumer.seek(part, 0)
+    while True:
+        found = await consumer.getmany(timeout_ms=200)
+        if found:
+            async with producer.transaction():
+                for part, records in found.items():
+                    await _send_batches(producer, answers[part.topic], records)
+                offsets = {part: records[-1].offset + 1 for part, records in found.items()}
+                await producer.send_offsets_to_transaction(offsets, settings.group)
+
+
 def _confluent(settings: KafkaSettings) -> None:
     consumer = Consumer(
         {
@@ -97,9 +122,12 @@ def _confluent(settings: KafkaSettings) -> None:
 ECHOES: Final[dict[str, Callable[[KafkaSettings], object]]] = {
     "send": lambda settings: asyncio.run(_aiokafka(settings, _send)),
     "batches": lambda settings: asyncio.run(_aiokafka(settings, _send_batches)),
+    "many": lambda settings: asyncio.run(_many(settings)),
     "confluent": _confluent,
 }
-"""Echo until killed, by kind: `send()` for each record, batch builders, confluent-kafka's plain loop."""
+"""Echo until killed, by kind: `send()` for each record, batch builders, these of many topics, confluent-kafka's plain
+loop.
+"""
 
 
 if __name__ == "__main__":

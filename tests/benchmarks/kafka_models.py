@@ -1,12 +1,16 @@
-"""Many models in one process on Kafka, each with topics of its own, beside one model that gets as many queries."""
+"""Many models in one process on Kafka, each with topics of its own, beside one model that gets as many queries.
 
+And beside an echo of as many topics that decides nothing: what the brokers, the client and the machine take by
+themselves.
+"""
+
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -77,6 +81,18 @@ sink.topic = "{one.answers}"
         return [command("serve", config)]
 
 
+@dataclass(frozen=True)
+class Echo(Models):
+    """An echo of all topics, by the daemon's own client."""
+
+    def commands(self, trial: Trial) -> list[list[str]]:
+        """See `Service.commands`."""
+        topics = (",".join(getattr(one, name) for one in self.trials) for name in ("queries", "answers"))
+        return [
+            [sys.executable, "-m", "tests.benchmarks.kafka_echo", "many", trial.broker.servers, *topics, trial.name]
+        ]
+
+
 @dataclass
 class _Reader:
     """Reads committed answers of all topics, as their askers would.
@@ -144,17 +160,21 @@ def measure(settings: Settings) -> Iterator[Row]:
     assert settings.broker is not None
     broker, plan = Broker(settings.broker), box_plan(settings.narrow, settings.epsilon)
     bodies = json_bodies(settings, int(settings.kafka_models_rate * settings.kafka_seconds))
-    found: dict[int, list[Figures]] = {settings.kafka_models: [], 1: []}
+    many, one, echo = list[Figures](), list[Figures](), list[Figures]()
     for _ in range(settings.pairs):
-        for count, runs in found.items():
-            with tempfile.TemporaryDirectory() as folder, _trials(broker, Path(folder), plan, count) as trials:
-                runs.append(_figures(trials, bodies, settings.kafka_models_rate))
-    many, one = (partial(_best, runs) for runs in found.values())
+        for count, service, runs in ((settings.kafka_models, Models, many), (1, Models, one), (0, Echo, echo)):
+            topics = count or settings.kafka_models
+            with tempfile.TemporaryDirectory() as folder, _trials(broker, Path(folder), plan, topics) as trials:
+                runs.append(_figures(trials, service(trials), bodies, settings.kafka_models_rate))
     name = f"kafka-models, {settings.kafka_models} models at {settings.kafka_models_rate:,} queries/s over all"
-    yield Row(f"{name}, against one, p50", many("p50") * 1e3, "ms", one("p50") * 1e3, _P50)
-    yield Row(f"{name}, against one, p99", many("p99") * 1e3, "ms", one("p99") * 1e3, _P99)
-    yield Row(f"{name}, against one, memory", many("memory") / 2**20, "MiB", one("memory") / 2**20, _MEMORY)
-    yield Row(f"{name}, against one, CPU of a query", many("busy") * 1e6, "µs", one("busy") * 1e6)
+    for word, baseline, floors in (("one", one, (_P50, _P99)), ("an echo of their topics", echo, (None, None))):
+        for figure, floor in zip(("p50", "p99"), floors, strict=True):
+            value, other = _best(many, figure) * 1e3, _best(baseline, figure) * 1e3
+            yield Row(f"{name}, against {word}, {figure}", value, "ms", other, floor)
+    memory, busy = _best(many, "memory") / 2**20, _best(many, "busy") * 1e6
+    yield Row(f"{name}, against one, memory", memory, "MiB", _best(one, "memory") / 2**20, _MEMORY)
+    yield Row(f"{name}, against one, CPU of a query", busy, "µs", _best(one, "busy") * 1e6)
+    yield Row(f"{name}, against an echo of their topics, CPU of a query", busy, "µs", _best(echo, "busy") * 1e6)
 
 
 def _best(runs: Sequence[Figures], figure: str) -> float:
@@ -180,11 +200,11 @@ def _trials(broker: Broker, folder: Path, plan: Plan, count: int) -> Iterator[li
             trial.__exit__()
 
 
-def _figures(trials: Sequence[Trial], bodies: Sequence[bytes], rate: float) -> Figures:
+def _figures(trials: Sequence[Trial], service: Models, bodies: Sequence[bytes], rate: float) -> Figures:
     """Have one process answer queries that are spread evenly over its models."""
     reader, share = _Reader(trials), len(bodies) // len(trials)
     thread = threading.Thread(target=reader.run, daemon=True)
-    with Models(trials).running(trials[0]) as (popen,):
+    with service.running(trials[0]) as (popen,):
         process, producer = psutil.Process(popen.pid), trials[0].producer()
         thread.start()
         try:
