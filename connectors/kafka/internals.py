@@ -63,13 +63,13 @@ What is handed over meanwhile is asked for again only behind the answer.
 
 _ASKED: Final = 0.0002
 _SLOWEST: Final = 0.1
-"""Seconds between an answer and the next request, for each partition but one that was named; at most.
+"""Seconds between an answer and the next request, for each partition but one that was named, and at most.
 
-To read a request's names takes time for each of them, and whoever has something takes it up meanwhile.
+To read a request's names takes time for each of them.
 """
 
 _LITTLE: Final = 64 << 10
-"""Bytes of a partition for which others wait until they are dealt with."""
+"""Bytes: where an answer has no more of any partition, the next request waits until it was dealt with."""
 
 _REST: Final = 0.2
 """Seconds for which a partition is left out that is refused, or has no leader: such an answer comes at once."""

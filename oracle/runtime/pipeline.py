@@ -332,8 +332,7 @@ class Pipeline:
         left, is_first = few.deliveries, True
         while left and (is_first or not self._stopping.is_set()):
             await self._snapshot_if_due(stages)
-            small = self._together.begin() if self._brief else None
-            answered = await self._answered(partial(self._decoded, left), few.fetched, small)
+            answered = await self._answered(partial(self._decoded, left), few.fetched, together=self._brief)
             if is_first:
                 self._batches.task_done()  # only now is the next fetched: all that came meanwhile, together
             is_first = False
@@ -354,7 +353,7 @@ class Pipeline:
         return len(answered.outcome.commit.replies) < len(answered.course.positions)
 
     async def _answered(
-        self, decoded: Callable[[], tuple[DecodedBatch, float]], fetched: float, small: SmallBatch | None = None
+        self, decoded: Callable[[], tuple[DecodedBatch, float]], fetched: float, *, together: bool = False
     ) -> Answered | None:
         """Answer a batch, and time what its askers wait for; None if the plan ended before it.
 
@@ -377,7 +376,10 @@ class Pipeline:
         rearms = shard.facts().rearms
         self._reporter.begun()
         try:
-            batch, decoding, outcome, seconds = await (asyncio.to_thread if small is None else small.run)(answer)
+            small = self._together.begin(self) if together else None
+            batch, decoding, outcome, seconds = await (
+                asyncio.to_thread(answer) if small is None else small.run(answer)
+            )
         except PlanExhaustedError:
             return None
         if self._patience is not None and seconds > self._patience:
@@ -392,7 +394,7 @@ class Pipeline:
         """Do what waits until nothing is to be answered, if all that was answered is durable."""
         if self._checkpoints.durable < self._shard.position:
             return  # there will be a notice when it is
-        if notice is _Notice.IDLE or not self._brief:
+        if notice is _Notice.IDLE or not self._brief or self._unsettled >= SETTLED_TOGETHER:
             await self._settle(stages)
         else:
             await self._snapshot_if_due(stages)

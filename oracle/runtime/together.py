@@ -1,4 +1,4 @@
-"""`Together`: small batches of all shards of a process are answered together, and no others are fetched meanwhile.
+"""`Together`: one thread answers the small batches of all shards of a process, and no more is fetched meanwhile.
 
 Threads share one interpreter. Fifty that answer at the same time are no faster than one, and between them the event
 loop, which takes several steps to commit what was answered, waits at each step for all of them. So one thread answers
@@ -8,45 +8,73 @@ fetched together when it has ended: whatever was fetched before would only wait,
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
+from weakref import WeakSet
+
+from oracle.errors import ResourceError
 
 __all__ = ["SmallBatch", "Together"]
 
 _T = TypeVar("_T")
 
 _JOINING: Final = 3
-"""Rounds of the event loop until a thread begins: shards whose messages came together hand them in one by one."""
+_TAKING: Final = 8
+"""Rounds of the event loop in which shards whose messages came together hand them in, and take them up, one by one."""
 
-_LONG: Final = 0.1
-"""Seconds after which others go on without a batch that is being answered still; they wait twice as long at most."""
+_LOOK: Final = 0.05
+"""Seconds after which those are told whose answers are there, while the thread goes on with others'."""
 
-_COMMITTED: Final = 0.25
-"""Seconds after which the others go on without a batch that was answered, and whose commit takes longer."""
+_LONG: Final = 2
+"""Looks for which others wait for a batch that takes long: from then on those behind it have threads of their own."""
+
+_LATE: Final = 0.25
+"""Most seconds to wait for batches that are under way, and for the commit of one."""
 
 
 class SmallBatch:
-    """One batch: of some shard, from when it can be answered until its answers are durable."""
+    """One batch of a shard, until its answers are durable.
 
-    def __init__(self, together: "Together") -> None:
+    Args:
+        owner: Whose it is.
+    """
+
+    def __init__(self, together: "Together", owner: object) -> None:
         self._together = together
+        self._owner = owner
         self._timer: asyncio.TimerHandle | None = None
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self, work: Callable[[], _T]) -> _T:
-        """Have it answered by `work`, in a thread; raise what that raises. To be called once."""
+        """Have it answered by `work`, in a thread; raise what that raises. To be called once.
+
+        Raises:
+            ResourceError: No thread can be had.
+        """
         try:
             answered: _T = await self._together.run(self, work)
         except BaseException:
             self.end()
             raise
-        self._timer = asyncio.get_running_loop().call_later(_COMMITTED, self.end)
+        self._timer = asyncio.get_running_loop().call_later(_LATE, self._end_late)
         return answered
 
     def end(self) -> None:
-        """Its answers are durable, or nobody waits for that any longer."""
+        """Its answers are durable, or will not be."""
         if self._timer is not None:
             self._timer.cancel()
-        self._together.ended(self)
+        if not self.over.done():
+            self._together.late.discard(self._owner)
+        self.leave()
+
+    def leave(self) -> None:
+        """Let nobody wait for it any longer."""
+        if not self.over.done():
+            self.over.set_result(None)
+
+    def _end_late(self) -> None:
+        self._together.late.add(self._owner)
+        self.leave()
 
 
 class _Handed:
@@ -54,76 +82,95 @@ class _Handed:
 
     def __init__(self, batch: SmallBatch, work: Callable[[], Any]) -> None:
         self.batch = batch
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.result: Any = None
         self.error: BaseException | None = None
         self._work = work
 
     def run(self) -> None:
+        """Do it, in a thread, unless nobody waits for it any more."""
+        if self.told.cancelled():
+            return
         try:
             self.result = self._work()
         except BaseException as exc:  # noqa: BLE001 -- raised where it is waited for
             self.error = exc
 
     def tell(self, error: BaseException | None = None) -> None:
+        """Let go on whoever waits for it."""
         self.error = self.error or error
-        if not self.done.done():
-            self.done.set_result(None)
+        if not self.told.done():
+            self.told.set_result(None)
+
+
+async def _alone(handed: _Handed) -> None:
+    """Run a work in a thread of its own."""
+    try:
+        await asyncio.to_thread(handed.run)
+    except RuntimeError:
+        handed.tell(ResourceError("threads: the system gives us no more"))
+    handed.tell()
 
 
 class _Worker:
-    """What one thread is at.
+    """What one thread is at; the thread sets it, but `last`.
 
     Attributes:
         now: What it runs.
+        ran: What was run, and not told yet.
         last: Whether it begins with nothing else.
     """
 
     def __init__(self) -> None:
         self.now: _Handed | None = None
+        self.ran: deque[_Handed] = deque()
         self.last = False
+
+    def tell(self) -> None:
+        """Tell all whose works were run."""
+        while self.ran:
+            self.ran.popleft().tell()
 
 
 class Together:
-    """The shards of one process; used by its event loop only.
+    """The shards of one process; to be used in its event loop.
 
     Formal guarantees:
-        * Works run in the order in which they were handed in, one at a time, but beside those that take long.
-        * Nobody waits longer than 0.2 s for one that takes long, nor longer than 0.25 s for a commit.
+        * Works begin in the order in which they were handed in, one at a time, but beside those that take long.
+        * Nobody waits longer than some 0.1 s for works that take long, whatever their number, if there are threads.
+
+    Attributes:
+        late: Owners whose last commit took long: nobody waits for their batches until one is quick again.
     """
 
     def __init__(self) -> None:
+        self.late: WeakSet[object] = WeakSet()
         self._waiting: deque[_Handed] = deque()
-        self._run: deque[_Handed] = deque()
+        self._under_way: set[SmallBatch] = set()
         self._leads: set[asyncio.Task[None]] = set()
         self._is_led = False
-        self._under_way: set[SmallBatch] = set()
-        self._quiet = asyncio.Event()
-        self._quiet.set()
 
-    def begin(self) -> SmallBatch:
-        """Return a batch that is under way from now on; it must be run, or ended."""
-        batch = SmallBatch(self)
-        self._under_way.add(batch)
-        self._quiet.clear()
+    def begin(self, owner: object) -> SmallBatch:
+        """Return a batch that is under way from now on; it must be run, and ended."""
+        batch = SmallBatch(self, owner)
+        if owner not in self.late:
+            self._under_way.add(batch)
+            batch.over.add_done_callback(lambda _: self._under_way.discard(batch))
         return batch
 
-    def ended(self, batch: SmallBatch) -> None:
-        """Note that a batch is no longer under way."""
-        self._under_way.discard(batch)
-        if not self._under_way:
-            self._quiet.set()
-
     async def quiet(self) -> None:
-        """Wait until no batch is under way, but those that take long."""
-        await self._quiet.wait()
+        """Wait until what is under way is durable; 0.25 s at most."""
+        for _ in range(_TAKING):
+            await asyncio.sleep(0)
+        if self._under_way:
+            await asyncio.wait({batch.over for batch in self._under_way}, timeout=_LATE)
 
     async def run(self, batch: SmallBatch, work: Callable[[], _T]) -> _T:
         """See `SmallBatch.run`."""
         handed = _Handed(batch, work)
         self._waiting.append(handed)
         self._lead_on()
-        await handed.done
+        await handed.told
         if handed.error is not None:
             raise handed.error
         result: _T = handed.result
@@ -133,44 +180,54 @@ class Together:
         """See that there is somebody for those who wait."""
         if self._waiting and not self._is_led:
             self._is_led = True
-            lead = asyncio.create_task(self._lead())
-            self._leads.add(lead)
-            lead.add_done_callback(self._leads.discard)
+            self._keep(self._lead())
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._leads.add(task)
+        task.add_done_callback(self._leads.discard)
 
     async def _lead(self) -> None:
         """Have a thread run all that waits, and tell those who do."""
-        worker, before = _Worker(), None
+        for _ in range(_JOINING):
+            await asyncio.sleep(0)
+        worker = _Worker()
         try:
-            for _ in range(_JOINING):
-                await asyncio.sleep(0)
             thread = asyncio.get_running_loop().run_in_executor(None, self._work, worker)
-            while not (await asyncio.wait({thread}, timeout=_LONG))[0]:
-                if worker.now is not None and worker.now is before and not worker.last:
-                    worker.last = True
-                    before.batch.end()
-                    self._tell_all()
-                    self._is_led = False
-                    self._lead_on()
-                before = worker.now
-        except Exception as exc:  # noqa: BLE001 -- no thread can be had
-            while self._waiting:
-                self._waiting.popleft().tell(exc)
-        self._tell_all()
+        except RuntimeError:
+            worker.last = True  # the pool may run it later all the same
+            self._spread()
+            return
+        before, looks = None, 0
+        while not (await asyncio.wait({thread}, timeout=_LOOK))[0]:
+            worker.tell()
+            looks = looks + 1 if worker.now is before else 0
+            before = worker.now
+            if looks == _LONG and before is not None and not worker.last:
+                worker.last = True
+                before.batch.leave()
+                self._spread()
+        worker.tell()
+        if worker.now is not None:
+            worker.now.tell()  # also where noting that it was run has failed
         if not worker.last:
             self._is_led = False
             self._lead_on()
 
+    def _spread(self) -> None:
+        """Give each who waits a thread, and let another lead those who come."""
+        while self._waiting:
+            self._keep(_alone(self._waiting.popleft()))
+        self._is_led = False
+
     def _work(self, worker: _Worker) -> None:
-        """Run all that waits, in a thread."""
+        """Run all that waits; in a thread."""
         while self._waiting and not worker.last:
             try:
                 worker.now = handed = self._waiting.popleft()
             except IndexError:  # another thread has it
                 return
-            if not handed.done.cancelled():
+            try:
                 handed.run()
-                self._run.append(handed)
-
-    def _tell_all(self) -> None:
-        while self._run:
-            self._run.popleft().tell()
+            finally:
+                worker.ran.append(handed)
