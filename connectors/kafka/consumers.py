@@ -56,8 +56,8 @@ class SharedConsumer:
 
     Args:
         settings: Of any model on the cluster: where the brokers are and who we are, and how much is asked for at once.
-        quiet: Waits, for a short time, until what was read was dealt with. Where little of several partitions came from
-            a broker, it is asked for more only then: all that came meanwhile.
+        quiet: Waits, for a short time, until what was read was dealt with. A broker that was asked for several
+            partitions, and sent little of each, is asked for more only then: for all that came meanwhile.
     """
 
     def __init__(self, settings: KafkaSettings, quiet: Quiet = always) -> None:

@@ -7,6 +7,8 @@ fetched together when it has ended: whatever was fetched before would only wait,
 """
 
 import asyncio
+import contextlib
+import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
@@ -89,7 +91,7 @@ class _Handed:
 
     def run(self) -> None:
         """Do it, in a thread, unless nobody waits for it any more."""
-        if self.told.cancelled():
+        if self.told.done():
             return
         try:
             self.result = self._work()
@@ -105,26 +107,49 @@ class _Handed:
 
 async def _alone(handed: _Handed) -> None:
     """Run a work in a thread of its own."""
+    timer = asyncio.get_running_loop().call_later(_LONG * _LOOK, handed.batch.leave)
     try:
         await asyncio.to_thread(handed.run)
     except RuntimeError:
         handed.tell(ResourceError("threads: the system gives us no more"))
-    handed.tell()
+    finally:
+        timer.cancel()
+        handed.tell()
 
 
 class _Worker:
     """What one thread is at; the thread sets it, but `last`.
 
     Attributes:
+        ended: Done when it has ended.
         now: What it runs.
         ran: What was run, and not told yet.
         last: Whether it begins with nothing else.
     """
 
     def __init__(self) -> None:
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.now: _Handed | None = None
         self.ran: deque[_Handed] = deque()
         self.last = False
+        self._is_taken = threading.Lock()
+
+    def take(self) -> bool:
+        """Return whether nobody was before us: a pool that has refused a thread may have begun all the same."""
+        return self._is_taken.acquire(blocking=False)
+
+    def work(self, waiting: deque[_Handed]) -> None:
+        """Run all that waits; in a thread."""
+        if not self.take():
+            return
+        try:
+            while waiting and not self.last:
+                with contextlib.suppress(IndexError):  # another thread has it
+                    self.now = handed = waiting.popleft()
+                    handed.run()
+                    self.ran.append(handed)
+        finally:
+            self.ended.get_loop().call_soon_threadsafe(self.ended.set_result, None)
 
     def tell(self) -> None:
         """Tell all whose works were run."""
@@ -137,7 +162,8 @@ class Together:
 
     Formal guarantees:
         * Works begin in the order in which they were handed in, one at a time, but beside those that take long.
-        * Nobody waits longer than some 0.1 s for works that take long, whatever their number, if there are threads.
+        * Behind works that take longer than 0.1 s each, whatever their number, the others wait for 0.15 s, as long as
+          the process's pool has threads.
 
     Attributes:
         late: Owners whose last commit took long: nobody waits for their batches until one is quick again.
@@ -193,41 +219,40 @@ class Together:
             await asyncio.sleep(0)
         worker = _Worker()
         try:
-            thread = asyncio.get_running_loop().run_in_executor(None, self._work, worker)
+            asyncio.get_running_loop().run_in_executor(None, worker.work, self._waiting)
         except RuntimeError:
-            worker.last = True  # the pool may run it later all the same
-            self._spread()
-            return
+            if worker.take():
+                self._spread()
+                return
+        try:
+            await self._look_at(worker)
+        except asyncio.CancelledError:
+            self._waiting.clear()  # the event loop ends, and with it all who wait
+            raise
+        finally:
+            worker.tell()
+            if worker.now is not None:
+                worker.now.tell()  # also where noting that it was run has failed
+            if not worker.last:
+                self._is_led = False
+                self._lead_on()
+
+    async def _look_at(self, worker: _Worker) -> None:
+        """Look now and then until it has ended: let nobody wait longer than that for what is done, or takes long."""
         before, looks = None, 0
-        while not (await asyncio.wait({thread}, timeout=_LOOK))[0]:
+        while not (await asyncio.wait({worker.ended}, timeout=_LOOK))[0]:
             worker.tell()
             looks = looks + 1 if worker.now is before else 0
             before = worker.now
-            if looks == _LONG and before is not None and not worker.last:
-                worker.last = True
+            if looks >= _LONG and before is not None:
                 before.batch.leave()
-                self._spread()
-        worker.tell()
-        if worker.now is not None:
-            worker.now.tell()  # also where noting that it was run has failed
-        if not worker.last:
-            self._is_led = False
-            self._lead_on()
+                if not worker.last:
+                    worker.last = True
+                    self._spread()
 
     def _spread(self) -> None:
         """Give each who waits a thread, and let another lead those who come."""
-        while self._waiting:
-            self._keep(_alone(self._waiting.popleft()))
+        with contextlib.suppress(IndexError):  # the thread may take one meanwhile
+            while True:
+                self._keep(_alone(self._waiting.popleft()))
         self._is_led = False
-
-    def _work(self, worker: _Worker) -> None:
-        """Run all that waits; in a thread."""
-        while self._waiting and not worker.last:
-            try:
-                worker.now = handed = self._waiting.popleft()
-            except IndexError:  # another thread has it
-                return
-            try:
-                handed.run()
-            finally:
-                worker.ran.append(handed)

@@ -43,11 +43,14 @@ class Asker:
 
     def send(self, topic, count=1, partition=0):
         """Send so many records, in one batch or a few, and wait until they are there."""
-        values = [b"%d" % number for number in itertools.islice(self._numbers, count)]
+        self.put(topic, *(b"%d" % number for number in itertools.islice(self._numbers, count)), partition=partition)
+
+    def put(self, topic, *values, partition=0):
+        """Send these."""
         for value in values:
             self._producer.produce(topic, value, partition=partition)
         assert self._producer.flush(TIMEOUT) == 0
-        self.sent[topic, partition] = self.sent.get((topic, partition), []) + values
+        self.sent[topic, partition] = [*self.sent.get((topic, partition), []), *values]
 
 
 @dataclass
@@ -261,6 +264,37 @@ async def test_what_is_not_read_is_asked_for_once_and_holds_up_nobody(broker, to
     await idle.fetch_until(7)
     assert idle.found == asker.sent[name, 0]
     await asyncio.gather(idle.close(), busy.close())
+
+
+@pytest.mark.parametrize(("size", "is_awaited"), [(0, True), (100_000, False)])
+async def test_no_more_is_asked_for_until_little_of_several_was_dealt_with(broker, topic, size, is_awaited):
+    """What comes meanwhile stays with the broker. Behind much it is asked for at once."""
+    name = topic(2)
+    model, asker = settings_of(broker, name), Asker(broker)
+    waiting, dealt_with = asyncio.Event(), asyncio.Event()
+
+    async def quiet():
+        waiting.set()
+        await dealt_with.wait()
+
+    readers = readers_of(SharedConsumer(model, quiet), model, 2)
+    for reader in readers:
+        await reader.open()
+    await until(lambda: readers[1].source._consumer.highwater == 0)  # from now on both are asked for together
+    asker.put(name, b"x" * size)
+    await until(lambda: readers[0].source._consumer.highwater == 1)
+    if is_awaited:
+        await asyncio.wait_for(waiting.wait(), TIMEOUT)
+    assert (await readers[0].source.fetch(10, TIMEOUT)).positions == [1]
+    asker.put(name, b"y", partition=1)
+    fetching = asyncio.create_task(readers[1].source.fetch(10, TIMEOUT))
+    if is_awaited:
+        await asyncio.sleep(0.5)
+        assert not fetching.done()
+        dealt_with.set()
+    assert (await fetching).positions == [1]
+    dealt_with.set()
+    await asyncio.gather(*(reader.close() for reader in readers))
 
 
 async def test_one_connection_serves_all_and_ends_with_the_last(broker, topic):
