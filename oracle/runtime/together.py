@@ -56,13 +56,13 @@ class SmallBatch:
         try:
             answered: _T = await self._together.run(self, work)
         except BaseException:
-            self.end()
+            self.leave()
             raise
         self._timer = asyncio.get_running_loop().call_later(_LATE, self._end_late)
         return answered
 
     def end(self) -> None:
-        """Its answers are durable, or will not be."""
+        """Its answers are durable."""
         if self._timer is not None:
             self._timer.cancel()
         if not self.over.done():
@@ -177,7 +177,7 @@ class Together:
         self._is_led = False
 
     def begin(self, owner: object) -> SmallBatch:
-        """Return a batch that is under way from now on; it must be run, and ended."""
+        """Return a batch that is under way from now on; it must be run, and ended if that succeeds."""
         batch = SmallBatch(self, owner)
         if owner not in self.late:
             self._under_way.add(batch)
