@@ -68,9 +68,6 @@ _SLOWEST: Final = 0.1
 To read a request's names takes time for each of them.
 """
 
-_LITTLE: Final = 64 << 10
-"""Bytes: where an answer has no more of any partition, the next request waits until it was dealt with."""
-
 _REST: Final = 0.2
 """Seconds for which a partition is left out that is refused, or has no leader: such an answer comes at once."""
 
@@ -145,16 +142,15 @@ class _SharedFetcher(_Fetcher):
         return super()._get_actions_per_node(_Awake(assignment, awake))
 
     async def _proc_fetch_request(self, assignment: Assignment, node_id: int, request: Any) -> bool:  # noqa: ANN401
-        asked = {
-            TopicPartition(topic, number): offset for topic, parts in request.topics for number, offset, _ in parts
-        }
+        named = {TopicPartition(topic, number): how for topic, parts in request.topics for number, *how in parts}
+        asked = {part: offset for part, (offset, _) in named.items()}
         states = {part: assignment.state_value(part) for part in asked}
         for state in states.values():
             state.timestamp = None  # it is set for those that are answered for without an error
         await super()._proc_fetch_request(assignment, node_id, request)
         until = self._loop.time() + _REST
         brought = [part for part in asked if part in self._records]
-        size = max((_size(self._records[part]) for part in brought), default=0)
+        is_backlog = any(2 * _size(self._records[part]) > named[part][1] for part in brought)  # of what we take at most
         for part in brought:
             self.arrived[part]()
         for part, state in states.items():
@@ -162,7 +158,7 @@ class _SharedFetcher(_Fetcher):
             if same and state.position == asked[part] and state.timestamp is None:
                 self._rests[part] = until
         await asyncio.sleep(min(_ASKED * (len(asked) - 1), _SLOWEST))
-        if len(asked) > 1 and brought and size <= _LITTLE:
+        if brought and not is_backlog:
             await self.quiet()
         return False  # nobody waits for whatever comes
 

@@ -27,7 +27,7 @@ from oracle.predictors.base import SETTLED_TOGETHER, PublicFacts
 from oracle.runtime.checkpoints import Checkpoints
 from oracle.runtime.courses import Course, told
 from oracle.runtime.shard import Outcome, Shard
-from oracle.runtime.together import SmallBatch, Together
+from oracle.runtime.together import InFlight, Together
 from oracle.telemetry.records import Work
 from oracle.telemetry.reporter import Reporter
 
@@ -76,14 +76,14 @@ class Answered:
     Attributes:
         weight: What it counts for while it waits.
         course: How it fared.
-        small: As which it was answered together with those of other shards; None for none.
+        in_flight: What is told once its answers are durable, if anything.
     """
 
     outcome: Outcome
     facts: PublicFacts
     course: Course
     weight: int = _LARGE
-    small: SmallBatch | None = None
+    in_flight: InFlight | None = None
 
     @property
     def quiet(self) -> bool:
@@ -105,11 +105,13 @@ class _Decoded:
     """A batch that can be answered, and how it fared so far.
 
     Attributes:
+        in_flight: As of `Answered`.
         fetched: When it was handed over (seconds of `time.perf_counter`).
         decoding: Seconds.
     """
 
     batch: DecodedBatch
+    in_flight: InFlight | None
     fetched: float
     decoding: float
 
@@ -123,10 +125,12 @@ class _Few:
     """So few messages that they are decoded where they are answered: to change threads takes longer than to decode.
 
     Attributes:
+        in_flight: As of `Answered`.
         fetched: As of `_Decoded`.
     """
 
     deliveries: Deliveries
+    in_flight: InFlight | None
     fetched: float
 
 
@@ -273,16 +277,17 @@ class Pipeline:
                 if not fetched:
                     await self._hand_over(_Notice.IDLE)
                     continue
+                in_flight = self._together.begin(self) if self._brief else None
                 rows = self._next_rows
                 self._next_rows = min(2 * rows, self._batch_rows)
                 if len(fetched) <= min(rows, _MOST_OF_FEW) and weight(fetched) == 1:
-                    few, fetched = _Few(fetched, handed), Deliveries()
+                    few, fetched = _Few(fetched, in_flight, handed), Deliveries()
                     await self._hand_over(few)
                     continue
                 batch, seconds = await asyncio.to_thread(self._decoded, fetched.part(0, rows))
                 self._reporter.took(Work.DECODE, seconds)
                 fetched = fetched.part(len(batch.deliveries))
-                await self._hand_over(_Decoded(batch, handed, seconds))
+                await self._hand_over(_Decoded(batch, in_flight, handed, seconds))
         except Exception as exc:  # noqa: BLE001 -- raised by the answer stage, behind the batches before it
             await self._batches.put(exc)
 
@@ -323,7 +328,7 @@ class Pipeline:
                         return True
                 case _Decoded():
                     await self._snapshot_if_due(stages)
-                    if await self._hand_on(await self._answered(item.both, item.fetched)):
+                    if await self._hand_on(await self._answered(item.both, item)):
                         return True
         return False
 
@@ -332,7 +337,7 @@ class Pipeline:
         left, is_first = few.deliveries, True
         while left and (is_first or not self._stopping.is_set()):
             await self._snapshot_if_due(stages)
-            answered = await self._answered(partial(self._decoded, left), few.fetched, together=self._brief)
+            answered = await self._answered(partial(self._decoded, left), few)
             if is_first:
                 self._batches.task_done()  # only now is the next fetched: all that came meanwhile, together
             is_first = False
@@ -353,7 +358,7 @@ class Pipeline:
         return len(answered.outcome.commit.replies) < len(answered.course.positions)
 
     async def _answered(
-        self, decoded: Callable[[], tuple[DecodedBatch, float]], fetched: float, *, together: bool = False
+        self, decoded: Callable[[], tuple[DecodedBatch, float]], item: _Decoded | _Few
     ) -> Answered | None:
         """Answer a batch, and time what its askers wait for; None if the plan ended before it.
 
@@ -376,10 +381,12 @@ class Pipeline:
         rearms = shard.facts().rearms
         self._reporter.begun()
         try:
-            small = self._together.begin(self) if together else None
+            in_flight, alone = item.in_flight, isinstance(item, _Decoded)
             batch, decoding, outcome, seconds = await (
-                asyncio.to_thread(answer) if small is None else small.run(answer)
+                asyncio.to_thread(answer) if in_flight is None or alone else in_flight.run(answer)
             )
+            if in_flight is not None:
+                in_flight.answered()
         except PlanExhaustedError:
             return None
         if self._patience is not None and seconds > self._patience:
@@ -387,8 +394,8 @@ class Pipeline:
         quiet = shard.facts().rearms == rearms and not outcome.phase_ended
         if quiet:
             self._reporter.took(Work.ANSWER, seconds)
-        course = Course(shard.number, batch.deliveries.positions, fetched, decoding, seconds if quiet else None)
-        return Answered(outcome, shard.facts(), course, weight(batch.deliveries), small)
+        course = Course(shard.number, batch.deliveries.positions, item.fetched, decoding, seconds if quiet else None)
+        return Answered(outcome, shard.facts(), course, weight(batch.deliveries), in_flight)
 
     async def _look_after(self, stages: asyncio.TaskGroup, notice: _Notice) -> None:
         """Do what waits until nothing is to be answered, if all that was answered is durable."""
@@ -426,8 +433,8 @@ class Pipeline:
             self._report(together, time.perf_counter() - started, waited)
             for one in together:
                 self._outcomes.task_done()
-                if one.small is not None:
-                    one.small.end()
+                if one.in_flight is not None:
+                    one.in_flight.end()
             if self._outcomes.empty() and self._batches.empty():
                 self._batches.put_nowait(_Notice.DURABLE)
 

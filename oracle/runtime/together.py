@@ -1,9 +1,11 @@
-"""`Together`: one thread answers the small batches of all shards of a process, and no more is fetched meanwhile.
+"""`Together`: what the shards of a process have in flight, and one thread that answers their small batches.
 
 Threads share one interpreter. Fifty that answer at the same time are no faster than one, and between them the event
 loop, which takes several steps to commit what was answered, waits at each step for all of them. So one thread answers
-what all shards have, one after another. Their answers go into one transaction, and the messages that came meanwhile are
-fetched together when it has ended: whatever was fetched before would only wait, and go into two.
+what all shards have, one after another, and their answers go into one transaction.
+
+Short of a backlog, the messages that came meanwhile are fetched when that has ended, all of them: whatever was fetched
+before would only wait, in smaller batches, each of which costs the brokers and us the same.
 """
 
 import asyncio
@@ -16,7 +18,7 @@ from weakref import WeakSet
 
 from oracle.errors import ResourceError
 
-__all__ = ["SmallBatch", "Together"]
+__all__ = ["InFlight", "Together"]
 
 _T = TypeVar("_T")
 
@@ -31,24 +33,28 @@ _LONG: Final = 2
 """Looks for which others wait for a batch that takes long: from then on those behind it have threads of their own."""
 
 _LATE: Final = 0.25
-"""Most seconds to wait for batches that are under way, and for the commit of one."""
+"""Most seconds to wait for batches that are in flight; for the answers of one, and for its commit."""
 
 
-class SmallBatch:
-    """One batch of a shard, until its answers are durable.
+class InFlight:
+    """One batch of a shard, from when it was fetched until its answers are durable.
 
     Args:
         owner: Whose it is.
+
+    Attributes:
+        over: Done when that is so, or nobody waits for it any longer.
     """
 
     def __init__(self, together: "Together", owner: object) -> None:
         self._together = together
         self._owner = owner
-        self._timer: asyncio.TimerHandle | None = None
-        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(_LATE, self.leave)
+        self.over: asyncio.Future[None] = self._loop.create_future()
 
     async def run(self, work: Callable[[], _T]) -> _T:
-        """Have it answered by `work`, in a thread; raise what that raises. To be called once.
+        """Have it answered by `work`, or a part of it, in a thread; raise what that raises.
 
         Raises:
             ResourceError: No thread can be had.
@@ -58,13 +64,16 @@ class SmallBatch:
         except BaseException:
             self.leave()
             raise
-        self._timer = asyncio.get_running_loop().call_later(_LATE, self._end_late)
         return answered
+
+    def answered(self) -> None:
+        """All that it waits for is its commit."""
+        self._timer.cancel()
+        self._timer = self._loop.call_later(_LATE, self._end_late)
 
     def end(self) -> None:
         """Its answers are durable."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         if not self.over.done():
             self._together.late.discard(self._owner)
         self.leave()
@@ -82,7 +91,7 @@ class SmallBatch:
 class _Handed:
     """A batch's work, and what came of it."""
 
-    def __init__(self, batch: SmallBatch, work: Callable[[], Any]) -> None:
+    def __init__(self, batch: InFlight, work: Callable[[], Any]) -> None:
         self.batch = batch
         self.told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.result: Any = None
@@ -172,27 +181,27 @@ class Together:
     def __init__(self) -> None:
         self.late: WeakSet[object] = WeakSet()
         self._waiting: deque[_Handed] = deque()
-        self._under_way: set[SmallBatch] = set()
+        self._in_flight: set[InFlight] = set()
         self._leads: set[asyncio.Task[None]] = set()
         self._is_led = False
 
-    def begin(self, owner: object) -> SmallBatch:
-        """Return a batch that is under way from now on; it must be run, and ended if that succeeds."""
-        batch = SmallBatch(self, owner)
+    def begin(self, owner: object) -> InFlight:
+        """Return a batch that is in flight from now on; once its answers are durable, it must be ended."""
+        batch = InFlight(self, owner)
         if owner not in self.late:
-            self._under_way.add(batch)
-            batch.over.add_done_callback(lambda _: self._under_way.discard(batch))
+            self._in_flight.add(batch)
+            batch.over.add_done_callback(lambda _: self._in_flight.discard(batch))
         return batch
 
     async def quiet(self) -> None:
-        """Wait until what is under way is durable; 0.25 s at most."""
+        """Wait until what is in flight is durable; 0.25 s at most."""
         for _ in range(_TAKING):
             await asyncio.sleep(0)
-        if self._under_way:
-            await asyncio.wait({batch.over for batch in self._under_way}, timeout=_LATE)
+        if self._in_flight:
+            await asyncio.wait({batch.over for batch in self._in_flight}, timeout=_LATE)
 
-    async def run(self, batch: SmallBatch, work: Callable[[], _T]) -> _T:
-        """See `SmallBatch.run`."""
+    async def run(self, batch: InFlight, work: Callable[[], _T]) -> _T:
+        """See `InFlight.run`."""
         handed = _Handed(batch, work)
         self._waiting.append(handed)
         self._lead_on()

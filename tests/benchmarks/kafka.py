@@ -132,7 +132,7 @@ def measure_delays(settings: Settings) -> Iterator[Row]:
         rate = max(measure_throughput(trials.trial(), daemons, [bodies]).rate for _ in range(settings.pairs)) / 2
         bodies = json_bodies(settings, int(rate * settings.kafka_seconds))
         found: dict[str, list[Delays]] = {"daemon": [], "echo": []}
-        for _ in range(settings.pairs):
+        for _ in range(settings.kafka_pairs):
             for name, service in (("daemon", daemons), ("echo", echo)):
                 found[name].append(delays(trials.trial(), service, bodies, rate))
     name = f"kafka-delay, at {rate:,.0f} queries/s, against the echo by batch builders"

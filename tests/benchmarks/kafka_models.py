@@ -161,7 +161,7 @@ def measure(settings: Settings) -> Iterator[Row]:
     broker, plan = Broker(settings.broker), box_plan(settings.narrow, settings.epsilon)
     bodies = json_bodies(settings, int(settings.kafka_models_rate * settings.kafka_seconds))
     many, one, echo = list[Figures](), list[Figures](), list[Figures]()
-    for _ in range(settings.pairs):
+    for _ in range(settings.kafka_pairs):
         for count, service, runs in ((settings.kafka_models, Models, many), (1, Models, one), (0, Echo, echo)):
             topics = count or settings.kafka_models
             with tempfile.TemporaryDirectory() as folder, _trials(broker, Path(folder), plan, topics) as trials:

@@ -13,11 +13,12 @@ from oracle.runtime import daemon
 from oracle.runtime.courses import Course
 from oracle.runtime.pipeline import Answered, OutcomeQueue, weight
 from oracle.runtime.shard import Outcome, Shard
+from oracle.runtime.together import Together
 from tests.support.memory_bus import MemoryLog, MemorySink
 from tests.support.poisoned import FAILING, body, restore_poisoned
 from tests.support.shards import bodies, daemon_over, new_store, small_plan
 from tests.support.tables import paying_plan, questions
-from tests.support.waiting import until
+from tests.support.waiting import TIMEOUT, until
 
 _ROWS = 8
 
@@ -71,6 +72,37 @@ async def test_what_is_answered_meanwhile_is_committed_together():
     assert sink.begun[:2] == [_ROWS, 13 * _ROWS]
     assert [commit.position for commit in log.commits] == sink.begun
     assert [len(commit.replies) for commit in log.commits[:2]] == [_ROWS, 12 * _ROWS]
+
+
+@pytest.mark.parametrize("rows", [_ROWS, 100])
+async def test_a_batch_is_in_flight_until_its_commit(rows, monkeypatch):
+    """Few messages and many, from when they were fetched."""
+    monkeypatch.setattr("oracle.runtime.together._LATE", TIMEOUT)
+    log, together = MemoryLog.of(bodies(3 * rows)), Together()
+    sink = _Gate(log)
+    task = asyncio.create_task(daemon_over(log, new_store(), sink, batch_rows=rows, together=together).run())
+    await until(lambda: sink.begun)
+    quiet = asyncio.create_task(together.quiet())
+    await asyncio.sleep(0.05)
+    assert not quiet.done()
+    sink.open_to_all.set()
+    await asyncio.wait_for(quiet, TIMEOUT)
+    await task
+    assert sink.begun[-1] == 3 * rows
+
+
+async def test_nobody_waits_for_answers_that_may_each_take_long(monkeypatch):
+    """As those of paid questions."""
+    monkeypatch.setattr("oracle.runtime.together._LATE", TIMEOUT)
+    log, together = MemoryLog.of(questions("statistics", 3)), Together()
+    sink, plan = _Gate(log), paying_plan("statistics")
+    store = new_store(plan)
+    task = asyncio.create_task(daemon_over(log, store, sink, plan=plan, together=together).run())
+    await until(lambda: sink.begun)
+    await asyncio.wait_for(together.quiet(), TIMEOUT)
+    assert not log.commits
+    sink.open_to_all.set()
+    await task
 
 
 async def test_nothing_follows_a_commit_that_failed():

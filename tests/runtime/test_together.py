@@ -24,8 +24,8 @@ def begin(together, owner=None):
 
 
 async def quiet(together):
-    """Wait until nothing is under way, however long that takes."""
-    await until(lambda: not together._under_way)
+    """Wait until nothing is in flight, however long that takes."""
+    await until(lambda: not together._in_flight)
 
 
 @pytest.fixture
@@ -74,13 +74,14 @@ async def test_nobody_waits_long_for_one_who_does(leave):
     assert not together._waiting
 
 
-async def test_those_who_take_long_do_not_add_up(leave):
+async def test_those_who_take_long_do_not_add_up(leave, monkeypatch):
     """Behind the first one all go on side by side."""
+    monkeypatch.setattr("oracle.runtime.together._LATE", TIMEOUT)
     (wait, let_go), together = leave, Together()
     slow = [asyncio.create_task(begin(together).run(wait)) for _ in range(3)]
     assert await asyncio.wait_for(begin(together).run(int), TIMEOUT) == 0
     assert not any(task.done() for task in slow)
-    await until(lambda: len(together._under_way) == 1)  # the one that was answered
+    await until(lambda: len(together._in_flight) == 1)  # the one that was answered
     assert not any(task.done() for task in slow)
     let_go()
     assert await asyncio.gather(*slow) == [True] * 3
@@ -96,7 +97,7 @@ async def test_those_whose_answers_are_there_are_told_before_the_last_one_has_an
     await last
 
 
-async def test_it_is_quiet_when_all_that_was_under_way_is_durable(monkeypatch):
+async def test_it_is_quiet_when_all_that_was_in_flight_is_durable(monkeypatch):
     """What came later is not waited for."""
     monkeypatch.setattr("oracle.runtime.together._LATE", TIMEOUT)
     together = Together()
@@ -118,17 +119,17 @@ async def test_an_owner_whose_commits_take_long_is_not_waited_for(monkeypatch):
     monkeypatch.setattr("oracle.runtime.together._LATE", 0.01)
     together, owner = Together(), _Owner()
     late = begin(together, owner)
-    await late.run(int)
+    late.answered()
     await until(lambda: owner in together.late)
     next_one = begin(together, owner)
-    assert not together._under_way
+    assert not together._in_flight
     late.end()
     assert owner in together.late
     monkeypatch.setattr("oracle.runtime.together._LATE", TIMEOUT)
-    await next_one.run(int)
+    next_one.answered()
     next_one.end()
     assert owner not in together.late
-    assert begin(together, owner) in together._under_way
+    assert begin(together, owner) in together._in_flight
 
 
 async def test_nobody_waits_for_ever_for_quiet():
@@ -150,7 +151,7 @@ async def test_an_error_is_its_own_batch_alone(monkeypatch):
     found = await asyncio.gather(*(one.run(int) for one in others), failing.run(fail), return_exceptions=True)
     assert found[:3] == [0, 0, 0]
     assert isinstance(found[3], RuntimeError)
-    assert together._under_way == set(others)
+    assert together._in_flight == set(others)
 
 
 async def test_one_that_is_cancelled_is_left_out_and_holds_up_nobody(leave):
@@ -185,7 +186,7 @@ async def test_without_a_thread_everybody_is_told(monkeypatch):
         patch.setattr(loop, "run_in_executor", refuse)
         found = await asyncio.gather(*(begin(together).run(int) for _ in range(3)), return_exceptions=True)
     assert [type(one) for one in found] == [ResourceError] * 3
-    assert not together._under_way
+    assert not together._in_flight
     task = asyncio.create_task(begin(together).run(int))
     await asyncio.sleep(0)
     for one in kept:

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from aiokafka import TopicPartition
@@ -267,10 +267,10 @@ async def test_what_is_not_read_is_asked_for_once_and_holds_up_nobody(broker, to
 
 
 @pytest.mark.parametrize(("size", "is_awaited"), [(0, True), (100_000, False)])
-async def test_no_more_is_asked_for_until_little_of_several_was_dealt_with(broker, topic, size, is_awaited):
-    """What comes meanwhile stays with the broker. Behind much it is asked for at once."""
+async def test_no_more_is_asked_for_until_little_was_dealt_with(broker, topic, size, is_awaited):
+    """What comes meanwhile stays with the broker. Where there is a backlog it is asked for at once."""
     name = topic(2)
-    model, asker = settings_of(broker, name), Asker(broker)
+    model, asker = replace(settings_of(broker, name), fetch_bytes=100_000), Asker(broker)
     waiting, dealt_with = asyncio.Event(), asyncio.Event()
 
     async def quiet():
