@@ -14,7 +14,7 @@ few answers are brief, it waits for that of more, or until nothing has come for 
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import partial
 from itertools import chain
@@ -184,7 +184,7 @@ class Pipeline:
             together with others, and the bookkeeping of a few answers waits for that of more.
         stopping: Set when no other batch is to be answered.
         paused: Whether nothing is to be fetched just now.
-        together: Who else of the process answers few messages.
+        together: What others of the process have in flight; who answers few messages.
         refresh_seconds: After so long without a commit the position is committed again; None for never. A bus keeps
             with it how far the source has looked.
         clock: Seconds, monotone.
@@ -344,6 +344,7 @@ class Pipeline:
             if answered is not None:
                 self._reporter.took(Work.DECODE, answered.course.decoding)
                 left = left.part(len(answered.course.positions))
+                answered = replace(answered, in_flight=answered.in_flight if not left else None)
             if await self._hand_on(answered):
                 return True
         return False

@@ -43,7 +43,7 @@ class InFlight:
         owner: Whose it is.
 
     Attributes:
-        over: Done when that is so, or nobody waits for it any longer.
+        over: Done when they are, or nobody waits for it any longer.
     """
 
     def __init__(self, together: "Together", owner: object) -> None:
@@ -80,6 +80,7 @@ class InFlight:
 
     def leave(self) -> None:
         """Let nobody wait for it any longer."""
+        self._together.forget(self)
         if not self.over.done():
             self.over.set_result(None)
 
@@ -175,7 +176,8 @@ class Together:
           the process's pool has threads.
 
     Attributes:
-        late: Owners whose last commit took long: nobody waits for their batches until one is quick again.
+        late: Owners whose last batch, once answered, took long to be durable: nobody waits for theirs until one is
+            quick again.
     """
 
     def __init__(self) -> None:
@@ -190,8 +192,11 @@ class Together:
         batch = InFlight(self, owner)
         if owner not in self.late:
             self._in_flight.add(batch)
-            batch.over.add_done_callback(lambda _: self._in_flight.discard(batch))
         return batch
+
+    def forget(self, batch: InFlight) -> None:
+        """Wait for a batch no longer."""
+        self._in_flight.discard(batch)
 
     async def quiet(self) -> None:
         """Wait until what is in flight is durable; 0.25 s at most."""

@@ -1,6 +1,7 @@
 """Answers become durable in order, and what is answered during a commit goes into the next one together."""
 
 import asyncio
+from threading import Event
 
 import pytest
 
@@ -77,12 +78,23 @@ async def test_what_is_answered_meanwhile_is_committed_together():
 @pytest.mark.parametrize("rows", [_ROWS, 100])
 async def test_a_batch_is_in_flight_until_its_commit(rows, monkeypatch):
     """Few messages and many, from when they were fetched."""
-    monkeypatch.setattr("oracle.runtime.together._LATE", TIMEOUT)
-    log, together = MemoryLog.of(bodies(3 * rows)), Together()
-    sink = _Gate(log)
+    monkeypatch.setattr("oracle.runtime.together._LATE", 10 * TIMEOUT)
+    log, together, answering, may_answer = MemoryLog.of(bodies(3 * rows)), Together(), Event(), Event()
+    sink, process = _Gate(log), Shard.process
+
+    def wait(*arguments):
+        answering.set()
+        may_answer.wait(TIMEOUT)
+        return process(*arguments)
+
+    monkeypatch.setattr(Shard, "process", wait)
     task = asyncio.create_task(daemon_over(log, new_store(), sink, batch_rows=rows, together=together).run())
-    await until(lambda: sink.begun)
+    await until(answering.is_set)
     quiet = asyncio.create_task(together.quiet())
+    await asyncio.sleep(0.05)
+    assert not quiet.done()
+    may_answer.set()
+    await until(lambda: sink.begun)
     await asyncio.sleep(0.05)
     assert not quiet.done()
     sink.open_to_all.set()
@@ -93,11 +105,10 @@ async def test_a_batch_is_in_flight_until_its_commit(rows, monkeypatch):
 
 async def test_nobody_waits_for_answers_that_may_each_take_long(monkeypatch):
     """As those of paid questions."""
-    monkeypatch.setattr("oracle.runtime.together._LATE", TIMEOUT)
-    log, together = MemoryLog.of(questions("statistics", 3)), Together()
-    sink, plan = _Gate(log), paying_plan("statistics")
-    store = new_store(plan)
-    task = asyncio.create_task(daemon_over(log, store, sink, plan=plan, together=together).run())
+    monkeypatch.setattr("oracle.runtime.together._LATE", 10 * TIMEOUT)
+    log, together, plan = MemoryLog.of(questions("statistics", 3)), Together(), paying_plan("statistics")
+    sink = _Gate(log)
+    task = asyncio.create_task(daemon_over(log, new_store(plan), sink, plan=plan, together=together).run())
     await until(lambda: sink.begun)
     await asyncio.wait_for(together.quiet(), TIMEOUT)
     assert not log.commits

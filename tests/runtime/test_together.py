@@ -56,8 +56,9 @@ async def test_works_run_in_order_in_one_thread(monkeypatch):
     assert threading.get_ident() not in {ident for _, ident in told}
 
 
-async def test_nobody_waits_long_for_one_who_does(leave):
+async def test_nobody_waits_long_for_one_who_does(leave, monkeypatch):
     """Those before it get their answers, those behind it threads of their own, and it is no longer waited for."""
+    monkeypatch.setattr("oracle.runtime.together._LATE", 10 * TIMEOUT)
     (wait, let_go), together = leave, Together()
     before, long, *behind = (begin(together) for _ in range(5))
     tasks = [asyncio.create_task(one) for one in (before.run(int), long.run(wait), *(one.run(int) for one in behind))]
@@ -76,7 +77,7 @@ async def test_nobody_waits_long_for_one_who_does(leave):
 
 async def test_those_who_take_long_do_not_add_up(leave, monkeypatch):
     """Behind the first one all go on side by side."""
-    monkeypatch.setattr("oracle.runtime.together._LATE", TIMEOUT)
+    monkeypatch.setattr("oracle.runtime.together._LATE", 10 * TIMEOUT)
     (wait, let_go), together = leave, Together()
     slow = [asyncio.create_task(begin(together).run(wait)) for _ in range(3)]
     assert await asyncio.wait_for(begin(together).run(int), TIMEOUT) == 0
@@ -99,7 +100,7 @@ async def test_those_whose_answers_are_there_are_told_before_the_last_one_has_an
 
 async def test_it_is_quiet_when_all_that_was_in_flight_is_durable(monkeypatch):
     """What came later is not waited for."""
-    monkeypatch.setattr("oracle.runtime.together._LATE", TIMEOUT)
+    monkeypatch.setattr("oracle.runtime.together._LATE", 10 * TIMEOUT)
     together = Together()
     await together.quiet()
     first, second = begin(together), begin(together)
@@ -125,7 +126,7 @@ async def test_an_owner_whose_commits_take_long_is_not_waited_for(monkeypatch):
     assert not together._in_flight
     late.end()
     assert owner in together.late
-    monkeypatch.setattr("oracle.runtime.together._LATE", TIMEOUT)
+    monkeypatch.setattr("oracle.runtime.together._LATE", 10 * TIMEOUT)
     next_one.answered()
     next_one.end()
     assert owner not in together.late
@@ -137,11 +138,12 @@ async def test_nobody_waits_for_ever_for_quiet():
     together = Together()
     begin(together)
     await asyncio.wait_for(together.quiet(), TIMEOUT)
+    await quiet(together)
 
 
 async def test_an_error_is_its_own_batch_alone(monkeypatch):
     """It is raised where the batch is waited for, and the batch is over."""
-    monkeypatch.setattr("oracle.runtime.together._LATE", TIMEOUT)
+    monkeypatch.setattr("oracle.runtime.together._LATE", 10 * TIMEOUT)
     together = Together()
 
     def fail():

@@ -266,10 +266,10 @@ async def test_what_is_not_read_is_asked_for_once_and_holds_up_nobody(broker, to
     await asyncio.gather(idle.close(), busy.close())
 
 
-@pytest.mark.parametrize(("size", "is_awaited"), [(0, True), (100_000, False)])
-async def test_no_more_is_asked_for_until_little_was_dealt_with(broker, topic, size, is_awaited):
+@pytest.mark.parametrize(("partitions", "size", "is_awaited"), [(1, 0, True), (2, 40_000, True), (2, 60_000, False)])
+async def test_no_more_is_asked_for_until_little_was_dealt_with(broker, topic, partitions, size, is_awaited):
     """What comes meanwhile stays with the broker. Where there is a backlog it is asked for at once."""
-    name = topic(2)
+    name = topic(partitions)
     model, asker = replace(settings_of(broker, name), fetch_bytes=100_000), Asker(broker)
     waiting, dealt_with = asyncio.Event(), asyncio.Event()
 
@@ -277,23 +277,47 @@ async def test_no_more_is_asked_for_until_little_was_dealt_with(broker, topic, s
         waiting.set()
         await dealt_with.wait()
 
-    readers = readers_of(SharedConsumer(model, quiet), model, 2)
+    readers = readers_of(SharedConsumer(model, quiet), model, partitions)
     for reader in readers:
         await reader.open()
-    await until(lambda: readers[1].source._consumer.highwater == 0)  # from now on both are asked for together
+    await until(lambda: readers[0].source._consumer.highwater == 0)  # from now on all are asked for together
     asker.put(name, b"x" * size)
     await until(lambda: readers[0].source._consumer.highwater == 1)
     if is_awaited:
         await asyncio.wait_for(waiting.wait(), TIMEOUT)
     assert (await readers[0].source.fetch(10, TIMEOUT)).positions == [1]
-    asker.put(name, b"y", partition=1)
-    fetching = asyncio.create_task(readers[1].source.fetch(10, TIMEOUT))
+    asker.put(name, b"y", partition=partitions - 1)
+    fetching = asyncio.create_task(readers[-1].source.fetch(10, TIMEOUT))
     if is_awaited:
         await asyncio.sleep(0.5)
         assert not fetching.done()
         dealt_with.set()
-    assert (await fetching).positions == [1]
+    assert (await fetching).positions == [1 if partitions > 1 else 2]
     dealt_with.set()
+    await asyncio.gather(*(reader.close() for reader in readers))
+
+
+async def test_a_backlog_that_is_not_read_yet_counts_for_others(broker, topic):
+    """Else one with little would keep one with much from being asked for again in time."""
+    name = topic(2)
+    model, asker, waited = replace(settings_of(broker, name), fetch_bytes=100_000), Asker(broker), asyncio.Event()
+
+    async def quiet():
+        waited.set()
+
+    readers = readers_of(SharedConsumer(model, quiet), model, 2)
+    for reader in readers:
+        await reader.open()
+    asker.put(name, b"x" * 60_000)
+    await until(lambda: readers[0].source._consumer.highwater == 1)
+    for position in (1, 2):
+        asker.put(name, b"y", partition=1)
+        assert (await readers[1].source.fetch(10, TIMEOUT)).positions == [position]
+    assert not waited.is_set()
+    assert (await readers[0].source.fetch(10, TIMEOUT)).positions == [1]
+    asker.put(name, b"x")
+    assert (await readers[0].source.fetch(10, TIMEOUT)).positions == [2]
+    await asyncio.wait_for(waited.wait(), TIMEOUT)
     await asyncio.gather(*(reader.close() for reader in readers))
 
 
