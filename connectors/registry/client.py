@@ -21,6 +21,7 @@ LARGEST_SCHEMA: Final = 1 << 20
 _LAST_ID: Final = 2**31 - 1
 _TRIES_SECONDS: Final = 5.0
 _OK: Final = 200
+_FORBIDDEN: Final = 403
 _NOT_FOUND: Final = 404
 _REFUSALS: Final = {409: "it does not fit those before it", 422: "it is no schema there"}
 _SCHEMA_NOT_FOUND: Final = 40403
@@ -78,8 +79,10 @@ class RegistryClient:
         self._settings = settings
         self._verify = tls_context(settings.tls, "kafka.registry.tls") if settings.tls is not None else True
 
-    async def schemas(self, numbers: Sequence[int]) -> dict[int, RegisteredSchema]:
+    async def schemas(self, numbers: Sequence[int], ours: int | None = None) -> dict[int, RegisteredSchema]:
         """Return the schemas with these ids; those that the registry says it does not have are left out.
+
+        So are those that it does not let us read, if it lets us read `ours`, the id of a schema that it has.
 
         Raises:
             BusError: It does not answer as it should, several times.
@@ -94,6 +97,9 @@ class RegistryClient:
                     found[number] = RegisteredSchema("")
                 elif status == _OK:
                     found[number] = _UNREADABLE if _is_unreadable(body) else self._decoded(body, RegisteredSchema)
+                elif status == _FORBIDDEN:
+                    if ours is None or (await self._request(client, "GET", f"/schemas/ids/{ours}"))[0] != _OK:
+                        raise self._trouble(f"answers {status}")
                 elif self._decoded(body, _Problem).error_code != _SCHEMA_NOT_FOUND:
                     raise self._trouble(f"answers {status} where a schema is asked for by its id; is the URL right?")
         return found
@@ -129,7 +135,10 @@ class RegistryClient:
     async def _post(self, path: str, kind: Kind, schema: str) -> tuple[int, bytes]:
         content = {"schema": schema} if kind == "AVRO" else {"schema": schema, "schemaType": kind}
         async with self._connected() as client:
-            return await self._request(client, "POST", path, msgspec.json.encode(content))
+            status, answer = await self._request(client, "POST", path, msgspec.json.encode(content))
+        if status == _FORBIDDEN:
+            raise self._trouble(f"answers {status}")
+        return status, answer
 
     def _identifier(self, body: bytes) -> int:
         found: _Registered = self._decoded(body, _Registered)
@@ -166,7 +175,7 @@ class RegistryClient:
                             break
             except httpx.HTTPError as exc:
                 raise self._trouble(f"cannot be reached ({type(exc).__name__})") from exc
-            if response.status_code not in {_OK, _NOT_FOUND, *_REFUSALS}:
+            if response.status_code not in {_OK, _FORBIDDEN, _NOT_FOUND, *_REFUSALS}:
                 raise self._trouble(f"answers {response.status_code}")
             return response.status_code, bytes(body[: LARGEST_SCHEMA + 1])
 

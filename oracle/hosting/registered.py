@@ -136,7 +136,7 @@ class SchemaRegistry:
         def codec(plan: Plan) -> Codec:
             return RegisteredCodec(plan, writers, _answer_writer(plan, self.content_type, answers))
 
-        return RegisteredSource(source, self.client, writers, log, keeps=keeps), codec
+        return RegisteredSource(source, self.client, writers, log, answers, keeps=keeps), codec
 
 
 def open_registry(config: Config, plan: Plan) -> SchemaRegistry | None:
@@ -220,16 +220,25 @@ class RegisteredSource:
         source: The partition.
         writers: Gets the schemas of what is handed over.
         log: Where what the registry said is kept.
+        answers: The id of the schema of answers, which we may read: what we may not is unknown to us.
         keeps: Whether more is kept there.
     """
 
-    def __init__(
-        self, source: KafkaSource, client: "RegistryClient", writers: Writers, log: SchemaLog, *, keeps: bool = True
+    def __init__(  # noqa: PLR0913 -- its parts
+        self,
+        source: KafkaSource,
+        client: "RegistryClient",
+        writers: Writers,
+        log: SchemaLog,
+        answers: int,
+        *,
+        keeps: bool = True,
     ) -> None:
         self._source = source
         self._client = client
         self._writers = writers
         self._log = log
+        self._answers = answers
         self._keeps = keeps
         self._held = Deliveries()
         self._passed: frozenset[int] = frozenset()
@@ -309,7 +318,7 @@ class RegisteredSource:
         for again in (False, True):
             if again and left:
                 await asyncio.sleep(_GRACE_SECONDS)
-            found = await self._client.schemas(left) if left else {}
+            found = await self._client.schemas(left, self._answers) if left else {}
             await self._take_in(found)
             left = [number for number in left if number not in found]
         if len(self._absent) + len(left) > _MOST_UNKNOWN:

@@ -19,6 +19,7 @@ from oracle.state.schema_log import SchemaLog
 from tests.support.shards import small_plan
 
 _SCHEMA = RegisteredSchema('{"type":"record","name":"Q","fields":[]}')
+_ANSWERS = 1_000_000
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +63,8 @@ class _Client:
     asked: list[int] = field(default_factory=list)
     hanging: asyncio.Event | None = None
 
-    async def schemas(self, numbers: list[int]) -> dict[int, RegisteredSchema]:
+    async def schemas(self, numbers: list[int], ours: int) -> dict[int, RegisteredSchema]:
+        assert ours == _ANSWERS
         if self.hanging is not None:
             await self.hanging.wait()
         if self.away:
@@ -78,7 +80,8 @@ def _log(*schemas: int) -> list[Delivery]:
 def _source(log: list[Delivery], client: _Client, folder: Path, committed: int = 0, **more: Any) -> RegisteredSource:
     partition: Any = _Partition(log, committed)
     registry: Any = client
-    return RegisteredSource(partition, registry, Writers(small_plan(), AVRO), SchemaLog(folder / "s.jsonl"), **more)
+    writers, log = Writers(small_plan(), AVRO), SchemaLog(folder / "s.jsonl")
+    return RegisteredSource(partition, registry, writers, log, _ANSWERS, **more)
 
 
 async def _kinds(source: RegisteredSource, position: int = 0, limit: int = 100) -> list[str]:

@@ -90,6 +90,7 @@ _ODD = [
     (404, json.dumps({"error_code": 404}).encode()),
     (302, b""),
     (401, b"{}"),
+    (403, b"{}"),
     (500, b"{}"),
 ]
 
@@ -99,8 +100,22 @@ async def test_what_no_registry_would_answer_says_nothing_of_a_schema(status: in
     """It is waited for, and nothing of the answer is told."""
     async with _served(lambda _head: _response(status, body)) as url:
         with pytest.raises(BusError) as raised:
-            await _client(url).schemas([1])
+            await _client(url).schemas([1], 2)
     assert "html" not in str(raised.value)
+
+
+async def test_a_schema_that_we_may_not_read_is_none_to_us() -> None:
+    """As long as the registry lets us read our own; else every schema would be unknown once a password is."""
+
+    def answer(head: str) -> bytes:
+        return _response(*(200, b'{"schema":"{}"}') if " /schemas/ids/2 " in head else (403, b"<html>"))
+
+    async with _served(answer) as url:
+        assert await _client(url).schemas([1, 2, 3], 2) == {2: RegisteredSchema("{}")}
+        with pytest.raises(BusError, match="answers 403"):
+            await _client(url).schemas([1])
+        with pytest.raises(BusError, match="answers 403"):
+            await _client(url).register("subject", "AVRO", "{}")
 
 
 async def test_a_schema_that_is_no_text_fits_nothing() -> None:
