@@ -80,8 +80,8 @@ def _log(*schemas: int) -> list[Delivery]:
 def _source(log: list[Delivery], client: _Client, folder: Path, committed: int = 0, **more: Any) -> RegisteredSource:
     partition: Any = _Partition(log, committed)
     registry: Any = client
-    writers, log = Writers(small_plan(), AVRO), SchemaLog(folder / "s.jsonl")
-    return RegisteredSource(partition, registry, writers, log, _ANSWERS, **more)
+    writers, kept = Writers(small_plan(), AVRO), SchemaLog(folder / "s.jsonl")
+    return RegisteredSource(partition, registry, writers, kept, _ANSWERS, **more)
 
 
 async def _kinds(source: RegisteredSource, position: int = 0, limit: int = 100) -> list[str]:
