@@ -56,8 +56,8 @@ class SharedConsumer:
 
     Args:
         settings: Of any model on the cluster: where the brokers are and who we are, and how much is asked for at once.
-        quiet: Waits, for a short time, until what was read was dealt with. A broker that has no backlog for us, which
-            is more than half of what it may send of a partition or in all, is asked only then for what came meanwhile.
+        quiet: Waits, for a short time, until what was read was dealt with. Brokers are asked for what came meanwhile
+            only then, unless there is a backlog: more than half of what one may send of a partition, or in all.
     """
 
     def __init__(self, settings: KafkaSettings, quiet: Quiet = always) -> None:

@@ -128,7 +128,7 @@ class _SharedFetcher(_Fetcher):
         self.arrived: dict[TopicPartition, Callable[[], None]] = {}
         self.quiet: Quiet = always
         self._rests: dict[TopicPartition, float] = {}
-        self._behind: dict[TopicPartition, int] = {}
+        self._behind: set[TopicPartition] = set()  # until they are asked for again: one that nobody reads stays
         super().__init__(*args, **kwargs)
         self._prefetch_backoff = 0.0
         self._alone_ms = self._fetch_max_wait_ms
@@ -151,11 +151,9 @@ class _SharedFetcher(_Fetcher):
         await super()._proc_fetch_request(assignment, node_id, request)
         until = self._loop.time() + _REST
         brought = {part: _size(self._records[part]) for part in asked if part in self._records}
-        for part, (_, most) in named.items():
-            self._behind.pop(part, None)
-            if 2 * brought.get(part, 0) > most:
-                self._behind[part] = node_id
-        is_backlog = node_id in self._behind.values() or 2 * sum(brought.values()) > request._max_bytes  # noqa: SLF001
+        self._behind -= named.keys()
+        self._behind |= {part for part, size in brought.items() if 2 * size > named[part][1]}
+        is_backlog = self._behind or 2 * sum(brought.values()) > request._max_bytes  # noqa: SLF001
         for part in brought:
             self.arrived[part]()
         for part, state in states.items():
@@ -171,7 +169,7 @@ class _SharedFetcher(_Fetcher):
         """Forget what was fetched of a partition."""
         self._records.pop(part, None)
         self._rests.pop(part, None)
-        self._behind.pop(part, None)
+        self._behind.discard(part)
         self.arrived.pop(part, None)
 
 

@@ -79,30 +79,37 @@ class RegistryClient:
         self._settings = settings
         self._verify = tls_context(settings.tls, "kafka.registry.tls") if settings.tls is not None else True
 
-    async def schemas(self, numbers: Sequence[int], ours: int | None = None) -> dict[int, RegisteredSchema]:
+    async def schemas(self, numbers: Sequence[int], known: int | None = None) -> dict[int, RegisteredSchema]:
         """Return the schemas with these ids; those that the registry says it does not have are left out.
 
-        So are those that it does not let us read, if it lets us read `ours`, the id of a schema that it has.
+        So are those that it does not let us read, if it lets us read another of them, or `known`, which it did before.
 
         Raises:
             BusError: It does not answer as it should, several times.
         """
         found: dict[int, RegisteredSchema] = {}
+        forbidden = False
         async with self._connected() as client:
             for number in numbers:
                 if number > _LAST_ID:  # no registry gives out such an id
                     continue
                 status, body = await self._request(client, "GET", f"/schemas/ids/{number}")
-                if len(body) > LARGEST_SCHEMA:
-                    found[number] = RegisteredSchema("")
-                elif status == _OK:
-                    found[number] = _UNREADABLE if _is_unreadable(body) else self._decoded(body, RegisteredSchema)
-                elif status == _FORBIDDEN:
-                    if ours is None or (await self._request(client, "GET", f"/schemas/ids/{ours}"))[0] != _OK:
-                        raise self._trouble(f"answers {status}")
-                elif self._decoded(body, _Problem).error_code != _SCHEMA_NOT_FOUND:
+                code = 0 if status == _OK else self._decoded(body, _Problem).error_code
+                if status == _OK:
+                    unreadable = len(body) > LARGEST_SCHEMA or _is_unreadable(body)
+                    found[number] = _UNREADABLE if unreadable else self._decoded(body, RegisteredSchema)
+                elif status == _FORBIDDEN and code:
+                    forbidden = True
+                elif code != _SCHEMA_NOT_FOUND:
                     raise self._trouble(f"answers {status} where a schema is asked for by its id; is the URL right?")
+            if forbidden and not found and (known is None or not await self._gives_out(client, known)):
+                raise self._trouble(f"answers {_FORBIDDEN}: it does not let us read schemas")
         return found
+
+    async def _gives_out(self, client: httpx.AsyncClient, number: int) -> bool:
+        """Return whether it lets us read a schema that it has; a cache on the way is not asked."""
+        client.headers["Cache-Control"] = "no-cache"
+        return (await self._request(client, "GET", f"/schemas/ids/{number}"))[0] == _OK
 
     async def find(self, subject: str, kind: Kind, schema: str) -> int | None:
         """Return the id of a schema under a subject; None if it is not there.

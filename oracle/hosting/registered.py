@@ -3,7 +3,8 @@
 What a message is must not depend on when it is read. A schema's id means the same for ever, and what it means is kept
 beside the snapshots, so a log is read again without the registry. An id that the registry does not have may come to
 mean something later: so that a message's schema was unknown is kept too, by the message's position, before anything is
-answered, and it stays unknown. Where the registry does not answer, the message waits, as for a broker.
+answered, and it stays unknown. So is a schema that the registry keeps from us, though it lets us read others. Where it
+lets us read none, or does not answer, the message waits, as for a broker.
 """
 
 import asyncio
@@ -115,7 +116,8 @@ class SchemaRegistry:
         if found is None:
             raise RefusedError(
                 f"kafka.registry: subject {self.subject} does not have the schema of answers; register there what "
-                "`perpetua schema --of answer` prints, or set register_answers = true"
+                f"`perpetua schema MODEL.toml --format {self.kind.lower()} --of answer` prints, or set "
+                "register_answers = true"
             )
         return found
 
@@ -136,7 +138,7 @@ class SchemaRegistry:
         def codec(plan: Plan) -> Codec:
             return RegisteredCodec(plan, writers, _answer_writer(plan, self.content_type, answers))
 
-        return RegisteredSource(source, self.client, writers, log, answers, keeps=keeps), codec
+        return RegisteredSource(source, self.client, writers, log, keeps=keeps), codec
 
 
 def open_registry(config: Config, plan: Plan) -> SchemaRegistry | None:
@@ -220,25 +222,17 @@ class RegisteredSource:
         source: The partition.
         writers: Gets the schemas of what is handed over.
         log: Where what the registry said is kept.
-        answers: The id of the schema of answers, which we may read: what we may not is unknown to us.
         keeps: Whether more is kept there.
     """
 
-    def __init__(  # noqa: PLR0913 -- its parts
-        self,
-        source: KafkaSource,
-        client: "RegistryClient",
-        writers: Writers,
-        log: SchemaLog,
-        answers: int,
-        *,
-        keeps: bool = True,
+    def __init__(
+        self, source: KafkaSource, client: "RegistryClient", writers: Writers, log: SchemaLog, *, keeps: bool = True
     ) -> None:
         self._source = source
         self._client = client
         self._writers = writers
         self._log = log
-        self._answers = answers
+        self._known: int | None = None
         self._keeps = keeps
         self._held = Deliveries()
         self._passed: frozenset[int] = frozenset()
@@ -270,6 +264,7 @@ class RegisteredSource:
 
     def _learn(self, schemas: Sequence[KeptSchema]) -> None:
         for one in schemas:
+            self._known = one.id
             self._writers.add(one.id, one.kind, one.schema, references=one.references)
 
     async def fetch(self, limit: int, wait: float) -> Deliveries:
@@ -318,7 +313,7 @@ class RegisteredSource:
         for again in (False, True):
             if again and left:
                 await asyncio.sleep(_GRACE_SECONDS)
-            found = await self._client.schemas(left, self._answers) if left else {}
+            found = await self._client.schemas(left, self._known) if left else {}
             await self._take_in(found)
             left = [number for number in left if number not in found]
         if len(self._absent) + len(left) > _MOST_UNKNOWN:
@@ -354,9 +349,9 @@ class RegisteredSource:
                 raise
             numbers = ", ".join(map(str, sorted(self._guessed)[:8]))
             raise BusError(
-                f"kafka.registry: it does not have the schemas with ids {numbers}, which messages that were answered "
-                "name, and the state folder does not have them either; restore them in the registry, or the file "
-                "schemas-*.jsonl in the state folder"
+                f"kafka.registry: it does not have, or does not let us read, the schemas with ids {numbers}, which "
+                "messages that were answered name, and the state folder does not have them either; restore them in "
+                "the registry, or the file schemas-*.jsonl in the state folder"
             ) from exc
 
     def lag(self) -> Lag | None:

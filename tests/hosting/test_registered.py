@@ -19,7 +19,6 @@ from oracle.state.schema_log import SchemaLog
 from tests.support.shards import small_plan
 
 _SCHEMA = RegisteredSchema('{"type":"record","name":"Q","fields":[]}')
-_ANSWERS = 1_000_000
 
 
 @pytest.fixture(autouse=True)
@@ -63,8 +62,8 @@ class _Client:
     asked: list[int] = field(default_factory=list)
     hanging: asyncio.Event | None = None
 
-    async def schemas(self, numbers: list[int], ours: int) -> dict[int, RegisteredSchema]:
-        assert ours == _ANSWERS
+    async def schemas(self, numbers: list[int], known: int | None) -> dict[int, RegisteredSchema]:
+        assert known is None or known in self.known
         if self.hanging is not None:
             await self.hanging.wait()
         if self.away:
@@ -81,7 +80,7 @@ def _source(log: list[Delivery], client: _Client, folder: Path, committed: int =
     partition: Any = _Partition(log, committed)
     registry: Any = client
     writers, kept = Writers(small_plan(), AVRO), SchemaLog(folder / "s.jsonl")
-    return RegisteredSource(partition, registry, writers, kept, _ANSWERS, **more)
+    return RegisteredSource(partition, registry, writers, kept, **more)
 
 
 async def _kinds(source: RegisteredSource, position: int = 0, limit: int = 100) -> list[str]:

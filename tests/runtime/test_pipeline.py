@@ -79,6 +79,7 @@ async def test_what_is_answered_meanwhile_is_committed_together():
 async def test_a_batch_is_in_flight_until_its_commit(rows, monkeypatch):
     """Few messages and many, from when they were fetched."""
     monkeypatch.setattr("oracle.runtime.together._LATE", 10 * TIMEOUT)
+    monkeypatch.setattr("oracle.runtime.together._LONG", 10 * TIMEOUT)
     log, together, answering, may_answer = MemoryLog.of(bodies(3 * rows)), Together(), Event(), Event()
     sink, process = _Gate(log), Shard.process
 

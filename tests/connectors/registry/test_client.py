@@ -91,6 +91,8 @@ _ODD = [
     (302, b""),
     (401, b"{}"),
     (403, b"{}"),
+    (403, b'{"error_code":40301}'),
+    (403, b"x" * (2 * LARGEST_SCHEMA)),
     (500, b"{}"),
 ]
 
@@ -105,15 +107,19 @@ async def test_what_no_registry_would_answer_says_nothing_of_a_schema(status: in
 
 
 async def test_a_schema_that_we_may_not_read_is_none_to_us() -> None:
-    """As long as the registry lets us read our own; else every schema would be unknown once a password is."""
+    """As long as the registry lets us read another; else every schema would be unknown once a right is taken away."""
 
     def answer(head: str) -> bytes:
-        return _response(*(200, b'{"schema":"{}"}') if " /schemas/ids/2 " in head else (403, b"<html>"))
+        if " /schemas/ids/2 " in head:
+            return _response(200, b'{"schema":"{}"}')
+        return _response(403, b"<html>" if "/3 " in head else b'{"error_code":40301}')
 
     async with _served(answer) as url:
-        assert await _client(url).schemas([1, 2, 3], 2) == {2: RegisteredSchema("{}")}
-        with pytest.raises(BusError, match="answers 403"):
-            await _client(url).schemas([1])
+        assert await _client(url).schemas([1, 2], None) == {2: RegisteredSchema("{}")}
+        assert await _client(url).schemas([1], 2) == {}
+        for numbers, known in (([1], None), ([1], 4), ([3], 2)):
+            with pytest.raises(BusError, match=r"answers 403|no registry would"):
+                await _client(url).schemas(numbers, known)
         with pytest.raises(BusError, match="answers 403"):
             await _client(url).register("subject", "AVRO", "{}")
 
