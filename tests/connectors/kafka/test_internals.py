@@ -17,7 +17,6 @@ from aiokafka.producer import sender
 from aiokafka.producer.message_accumulator import BatchBuilder, MessageAccumulator, MessageBatch
 from aiokafka.producer.sender import AddPartitionsToTxnHandler, BaseHandler, Sender
 from aiokafka.producer.transaction_manager import TransactionManager
-from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.transaction import AddPartitionsToTxnResponse_v0
 from aiokafka.record.default_records import _DefaultRecordBatchPy
 from aiokafka.record.memory_records import MemoryRecords
@@ -49,7 +48,7 @@ def test_it_is_the_version_that_was_looked_at():
             fetcher.Fetcher._proc_fetch_request,
             {"state_value", "has_valid_position", "position", "timestamp", "_records"},
         ),
-        (FetchRequest.__init__, {"_max_bytes", "_topics"}),
+        (fetcher.FetchRequest.__init__, {"_max_bytes", "_topics"}),
         (fetcher.Fetcher.seek_to, {"seek", "_records", "_wait_consume_future"}),
         (SubscriptionState.assign_from_user, {"ManualSubscription"}),
         (Assignment.__init__, {"_topic_partitions", "_tp_state", "TopicPartitionState"}),
