@@ -4,6 +4,9 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.record.memory_records import MemoryRecords as MemoryRecords
 
+class FetchRequest:
+    def __init__(self, *args: Any) -> None: ...
+
 class Fetcher:
     _fetch_max_wait_ms: int
     _fetch_task: Future[None]
