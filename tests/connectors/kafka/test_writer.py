@@ -12,7 +12,7 @@ from aiokafka.errors import ProducerFenced
 from aiokafka.structs import OffsetAndMetadata
 
 from connectors.base import Commit, Replies, Reply
-from connectors.kafka import joint
+from connectors.kafka import joint, writer
 from connectors.kafka.client import close_quietly, make_producer, start
 from connectors.kafka.marks import Claim
 from connectors.kafka.offset_metadata import OffsetMetadata
@@ -34,6 +34,12 @@ from tests.connectors.kafka.writers import (
     settings_of,
 )
 from tests.support.waiting import TIMEOUT
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch):
+    """Partitions are given back, however long that takes: a busy machine may need more than a process waits for."""
+    monkeypatch.setattr(writer, "_RELEASE_SECONDS", TIMEOUT)
 
 
 @pytest.fixture
