@@ -52,7 +52,10 @@ _SMALL_BYTES: Final = 256 << 10
 """Most that a small batch has, so that twelve take no more memory than three large ones."""
 
 _MOST_OF_FEW: Final = 64
-"""Messages that are decoded where they are answered."""
+"""Messages that are decoded where they are answered; all of a small batch, where answering them is brief."""
+
+_ASKING: Final = 8
+"""Rounds of the event loop, behind a commit, in which the source asks for more before the bookkeeping begins."""
 
 _MOST_ROUNDS: Final = 1 << 17
 """Of all batches that wait for a commit; from then on no other joins them. An answer takes some 50 bytes."""
@@ -262,6 +265,7 @@ class Pipeline:
     async def _decode(self, fetched: Deliveries) -> None:
         """Fetch and decode, one batch ahead of the one that is being answered."""
         handed = time.perf_counter()
+        most_of_few = _SMALL_MESSAGES if self._brief else _MOST_OF_FEW
         try:
             while True:
                 if self._paused():
@@ -280,7 +284,7 @@ class Pipeline:
                 in_flight = self._together.begin(self) if self._brief else None
                 rows = self._next_rows
                 self._next_rows = min(2 * rows, self._batch_rows)
-                if len(fetched) <= min(rows, _MOST_OF_FEW) and weight(fetched) == 1:
+                if len(fetched) <= min(rows, most_of_few) and weight(fetched) == 1:
                     few, fetched = _Few(fetched, in_flight, handed), Deliveries()
                     await self._hand_over(few)
                     continue
@@ -436,8 +440,16 @@ class Pipeline:
                 self._outcomes.task_done()
                 if one.in_flight is not None:
                     one.in_flight.end()
-            if self._outcomes.empty() and self._batches.empty():
+            if await self._has_rest():
                 self._batches.put_nowait(_Notice.DURABLE)
+
+    async def _has_rest(self) -> bool:
+        """Return whether nothing is to be answered or committed, nor comes while the source asks for more."""
+        for _ in range(_ASKING):
+            if not (self._outcomes.empty() and self._batches.empty()):
+                return False
+            await asyncio.sleep(0)
+        return self._outcomes.empty() and self._batches.empty()
 
     def _waited(self) -> float | None:
         """Return the age of the oldest message that is not committed; None where there is none, or nobody knows."""
