@@ -18,6 +18,7 @@ from aiokafka.consumer.fetcher import Fetcher, PartitionRecords
 from aiokafka.consumer.subscription_state import Assignment, TopicPartitionState
 from aiokafka.errors import ConcurrentTransactions, KafkaError, SaslAuthenticationFailed
 from aiokafka.producer.sender import AddPartitionsToTxnHandler, Sender
+from aiokafka.producer.transaction_manager import TransactionManager, TransactionState
 from aiokafka.protocol.group import SyncGroupRequest
 
 from connectors.kafka.record_batches import FetchedBatches
@@ -25,6 +26,7 @@ from connectors.kafka.record_batches import FetchedBatches
 __all__ = [
     "BatchConsumer",
     "Client",
+    "EarlyTransactions",
     "IncrementalConsumer",
     "Quiet",
     "TopicPartitionState",
@@ -323,6 +325,64 @@ def begins_soon(producer: AIOKafkaProducer) -> AIOKafkaProducer:
     return producer
 
 
+class EarlyTransactions:
+    """Begins a producer's transactions before there is anything to commit: the brokers take it in meanwhile.
+
+    A transaction that holds no record yet keeps nobody's reading back.
+
+    Args:
+        producer: A transactional one, started.
+
+    Attributes:
+        is_open: Whether a transaction was begun early, and nobody has asked for it yet.
+    """
+
+    def __init__(self, producer: AIOKafkaProducer) -> None:
+        self.is_open = False
+        self._producer = producer
+        self._manager = producer._txn_manager  # noqa: SLF001
+        self._begin = producer.begin_transaction
+        self._group = ""
+        producer.begin_transaction = self._begin_or_take_up  # type: ignore[method-assign]
+        self._manager.consumer_group_to_add = self._group_to_add  # type: ignore[method-assign]
+
+    def begin(self, parts: Iterable[TopicPartition], group: str) -> None:
+        """Begin one that will probably write to `parts`, and commit offsets of `group`; nothing where one cannot."""
+        if self._manager.state is not TransactionState.READY:
+            return
+        self._manager.begin_transaction()
+        self.is_open, self._group = True, group
+        for part in parts:
+            self._manager.maybe_add_partition_to_txn(part)
+        self._manager.notify_task_waiter()
+
+    async def end(self) -> None:
+        """End the one that is open.
+
+        Raises:
+            KafkaError: It has failed.
+        """
+        self._take_up()
+        await self._producer.abort_transaction()
+
+    async def _begin_or_take_up(self) -> None:
+        if self.is_open:
+            self._take_up()
+        else:
+            await self._begin()
+
+    def _take_up(self) -> None:
+        self.is_open = False
+        if not self._manager.is_in_transaction():
+            self._manager.wait_for_transaction_end().result()
+
+    def _group_to_add(self) -> str | None:
+        manager = self._manager
+        if self.is_open and manager.is_in_transaction() and manager._txn_consumer_group is None:  # noqa: SLF001
+            return self._group
+        return TransactionManager.consumer_group_to_add(manager)
+
+
 def membership_of(consumer: AIOKafkaConsumer) -> tuple[str, int]:
     """Return the member's id and the group's generation, as the coordinator gave them."""
     coordinator = consumer._coordinator  # noqa: SLF001
@@ -356,7 +416,10 @@ async def close(client: Client) -> None:
     """Close it, and what it is made of: during an outage its own way ends with the first of its parts that fails.
 
     A consumer's fetcher awaits tasks that it has cancelled itself, and so ends its `stop` with their `CancelledError`.
+    Whoever used a producer was told what has ended it; asyncio would complain that its last transaction was not.
     """
+    if isinstance(client, AIOKafkaProducer) and client._txn_manager is not None:  # noqa: SLF001
+        ended_by(client)
     below, fetcher = connections(client), getattr(client, "_fetcher", None)
     with contextlib.suppress(Exception, asyncio.CancelledError):
         await (client.close() if isinstance(client, AIOKafkaAdminClient) else client.stop())

@@ -1,6 +1,12 @@
-"""One transactional producer for many partitions: all that waits while a transaction is under way is the next one."""
+"""One transactional producer for many partitions: all that waits while a transaction is under way is the next one.
+
+Where commits follow one another quickly, the next transaction is begun when one has ended: two of a commit's four
+requests, and the time until brokers take the first, which is when they have ended the last transaction, are over by
+then.
+"""
 
 import asyncio
+import contextlib
 import secrets
 import time
 from collections import deque
@@ -11,6 +17,7 @@ from aiokafka import AIOKafkaClient, AIOKafkaProducer, TopicPartition
 
 from connectors.kafka.client import close_quietly, make_writer, start
 from connectors.kafka.errors import translated
+from connectors.kafka.internals import EarlyTransactions
 from connectors.kafka.lease import Lease
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.transactions import NOT_YET, Part, lacking, transact, unless_lacking
@@ -32,6 +39,12 @@ _ROUNDS: Final = 3
 
 Without them the next transaction is that of the others only, and everybody has a part in every second one.
 """
+
+_QUICK_SECONDS: Final = 0.1
+"""Between the ends of two transactions: the next is begun early."""
+
+_UNUSED_SECONDS: Final = 0.5
+"""For so long one stays open for which nothing comes: less than brokers keep any, at least 1 s."""
 
 
 class SpoiltError(Exception):
@@ -101,6 +114,9 @@ class JointProducer:
         self._settings = settings
         self._producer = producer
         self._is_current = is_current
+        self._early = EarlyTransactions(producer)
+        self._expected: frozenset[TopicPartition] = frozenset()
+        self._committed = -_QUICK_SECONDS
         self._waiting: deque[Entry] = deque()
         self._under_way: list[Entry] = []
         self._error: PerpetuaError | None = None
@@ -171,24 +187,60 @@ class JointProducer:
         waiting = [entry.ended for entry in (*self._under_way, *self._waiting)]
         if waiting:
             await asyncio.wait(waiting, timeout=_CLOSE_SECONDS)
+        was_alive = self.alive
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
+        if was_alive:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    await self._end_unused()
         await close_quietly(self._producer)
 
     async def _run(self) -> None:
         try:
             while self.alive:
-                await self._wake.wait()
-                self._wake.clear()
+                await self._woken()
                 while taken := self._next():
                     await self._commit(taken)
                     for _ in range(_ROUNDS):
                         await asyncio.sleep(0)
+                self._begin_early()
         finally:
             self._error = self._error or self._closed()
             self._tell(self._waiting)
             self._waiting.clear()
         await close_quietly(self._producer)
+
+    def _begin_early(self) -> None:
+        """Begin the next transaction, if it is to be expected soon."""
+        if self.alive and self._expected and not self._early.is_open:
+            self._early.begin(self._expected, self._settings.group)
+
+    async def _woken(self) -> None:
+        """Wait for entries; a transaction that was begun for them, and is not needed, is ended."""
+        if self._early.is_open:
+            try:
+                async with asyncio.timeout(_UNUSED_SECONDS):
+                    await self._wake.wait()
+            except TimeoutError:
+                await self._end_unused()
+        if self.alive:
+            await self._wake.wait()
+        self._wake.clear()
+
+    async def _end_unused(self) -> None:
+        """End the transaction that nothing has come for; where that fails, nothing more is committed."""
+        if not self._early.is_open:
+            return
+        try:
+            with translated(self._where):
+                async with asyncio.timeout(self._settings.transaction_seconds):
+                    await self._early.end()
+        except Exception as exc:  # noqa: BLE001 -- whoever has something to commit is told
+            self._error = self._failure(exc)
+
+    def _failure(self, exc: Exception) -> PerpetuaError:
+        return exc if isinstance(exc, PerpetuaError) else BusError(f"{self._where}: the Kafka client failed")
 
     def _closed(self) -> BusError:
         return BusError(f"{self._where}: closed")
@@ -241,11 +293,12 @@ class JointProducer:
             if taken:
                 await self._transact(taken, failed)
         except Exception as exc:  # noqa: BLE001 -- whatever it is, whoever waits is told
-            self._error = exc if isinstance(exc, PerpetuaError) else BusError(f"{self._where}: the Kafka client failed")
+            self._error = self._failure(exc)
             fenced = isinstance(exc, FencedError)
             lost = {} if fenced else await lacking(self._producer.client, topics, leaders=True)
             self._blame(self._error, taken, {} if fenced else failed, frozenset(lost))
         else:
+            self._expect_more(taken)
             for entry, part in taken:
                 entry.lease.last = part.claim
                 entry.end()
@@ -254,9 +307,18 @@ class JointProducer:
             self._under_way = []
             self._rest.set_result(None)
 
+    def _expect_more(self, taken: _Taken) -> None:
+        """Note what the next transaction probably writes to, if it is to be begun early."""
+        now = time.monotonic()
+        last, self._committed = self._committed, now
+        lasts = now - last < _QUICK_SECONDS and not any(entry.release for entry, _ in taken)
+        self._expected = frozenset().union(*(part.places for _, part in taken)) if lasts else frozenset()
+
     async def _transact(self, taken: _Taken, failed: dict[str, str]) -> None:
         parts = [part for _, part in taken]
         topics = frozenset().union(*(part.own for part in parts))
+        if self._early.is_open:
+            topics |= {topic for topic, _ in self._expected}
         seconds = min(entry.seconds for entry, _ in taken)
         work = transact(self._producer, self._settings.group, parts, failed, seconds=seconds, where=self._where)
         await unless_lacking(work, self._producer.client, topics, leaders=len(parts) > 1)

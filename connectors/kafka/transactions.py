@@ -75,6 +75,13 @@ class Part:
         return frozenset(topic for topic, _, _ in self.batches) | frozenset(filter(None, [self.marks]))
 
     @property
+    def places(self) -> frozenset[TopicPartition]:
+        """Partitions of its own topics that it is written to."""
+        written = {TopicPartition(topic, number) for topic, number, _ in self.batches if topic in self.own}
+        marks = set() if self.marks is None else {TopicPartition(self.marks, self.query.partition)}
+        return frozenset(written | marks)
+
+    @property
     def size(self) -> int:
         """Bytes of its batches."""
         return sum(batch.size() for _, _, batch in self.batches)
