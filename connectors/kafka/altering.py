@@ -9,7 +9,7 @@ from aiokafka.protocol.types import Array, Boolean, Int8, Int16, Int32, Schema, 
 
 from connectors.kafka.client import admin
 from connectors.kafka.internals import connections
-from connectors.kafka.metadata import MAX_BYTES
+from connectors.kafka.metadata import MAX_BYTES, ask_any
 from connectors.kafka.rights import grant
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.topics import (
@@ -170,10 +170,7 @@ async def alter(settings: KafkaSettings, wanted: Sequence[Change]) -> dict[str, 
 
 
 async def _send(client: AIOKafkaClient, settings: KafkaSettings, wanted: Sequence[Change], *, only_ask: bool) -> None:
-    try:
-        response = await client.send(client.get_random_node(), _AlterRequest(wanted, only_ask=only_ask))
-    except NotImplementedError as exc:
-        raise BusError("topics: the brokers are too old to alter single settings (before Kafka 2.3)") from exc
+    response = await ask_any(client, _AlterRequest(wanted, only_ask=only_ask), "alter single settings")
     for code, message, _, topic in response.resources:
         error = errors.for_code(code)
         if error is errors.TopicAuthorizationFailedError:

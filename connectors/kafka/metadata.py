@@ -12,7 +12,7 @@ from aiokafka.protocol.types import Array, Boolean, Int16, Int32, Schema, String
 
 from oracle.errors import BusError
 
-__all__ = ["MAX_BYTES", "READ", "WRITE", "TopicLook", "batch_limits", "configs", "look"]
+__all__ = ["MAX_BYTES", "READ", "WRITE", "TopicLook", "ask_any", "batch_limits", "configs", "look"]
 
 MAX_BYTES: Final = "max.message.bytes"
 READ: Final = 3
@@ -101,6 +101,19 @@ class TopicLook:
         return bool(self.operations >> operation & 1)
 
 
+async def ask_any(client: AIOKafkaClient, request: Request[Any], what: str) -> Any:  # noqa: ANN401 -- of the request's kind
+    """Send a request to some broker, and return its answer; `what` is it that needs Kafka 2.3.
+
+    Raises:
+        KafkaError: An error of the client's.
+        BusError: The brokers are too old for it.
+    """
+    try:
+        return await client.send(client.get_random_node(), request)
+    except NotImplementedError as exc:
+        raise BusError(f"topics: the brokers are too old to {what} (before Kafka 2.3)") from exc
+
+
 async def look(client: AIOKafkaClient, topics: Sequence[str]) -> dict[str, TopicLook]:
     """Return what a broker says of topics; one that is hidden from us is there, and nothing is allowed.
 
@@ -108,10 +121,7 @@ async def look(client: AIOKafkaClient, topics: Sequence[str]) -> dict[str, Topic
         KafkaError: An error of the client's.
         BusError: The brokers are too old to be asked.
     """
-    try:
-        response = await client.send(client.get_random_node(), _MetadataRequest(list(topics)))
-    except NotImplementedError as exc:
-        raise BusError("topics: the brokers are too old to report our permissions (before Kafka 2.3)") from exc
+    response = await ask_any(client, _MetadataRequest(list(topics)), "report our permissions")
     return {name: _read(code, partitions, operations) for code, name, _, partitions, operations in response.topics}
 
 
