@@ -28,11 +28,13 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         str | None, typer.Option(help="Where the answer is to go: a topic that sink.reply_topics allows.")
     ] = None,
 ) -> None:
-    """Ask a daemon that serves one query, and print the answer. The query takes a round, as any does.
+    """Put one query to a running daemon, and print its answer. The query takes a round, as any does.
 
-    On Kafka and MQTT the query has correlation data of its own, by which the answer is known: on the answer topic, or
-    on a reply topic. To a followed JSONL file it is appended; over HTTP it is the first asker's. Needs no state and no
-    key. Exits 2 if the query is rejected or its budget is spent, and 5 if no answer comes in time (the query may be
+    On Kafka and MQTT the query has correlation data of its own, by which
+    the answer is known: on the answer topic, or on a reply topic. To a
+    followed JSONL file it is appended; over HTTP it is the first asker's.
+    Needs no state and no key. Exits 2 if the query is rejected or its
+    budget is spent, and 5 if no answer comes in time (the query may be
     answered all the same).
     """
     from oracle.api.client import Client, encode_query

@@ -17,7 +17,7 @@ COMMANDS: Final = {
     "evaluate": "Measure the error on your own rows before anything is released. The output is not private.",
     "init": "Create the state of a model: plan it, read the labelled rows, write the first snapshot and the key file.",
     "serve": "Answer queries until the source ends or a signal arrives (a second one exits at once).",
-    "ask": "Ask a daemon that serves one query, and print the answer. The query takes a round, as any does.",
+    "ask": "Put one query to a running daemon, and print its answer. The query takes a round, as any does.",
     "schema": "Print the schema of a model's queries or answers, for registries and code generators. Reads no data.",
     "truth": "Count, with noise, how many answers the labels that came later agree with: drift seen, privately.",
     "status": "Print a state's public facts, as of its newest snapshot. Needs no key; --json prints all of them.",

@@ -56,8 +56,9 @@ def run(
 ) -> None:
     """Run the oracle on real flights: train on nine months, answer three, crash, resume, and report.
 
-    With --kafka the queries come from a topic and the answers go to one, exactly once, crash included. With --mqtt they
-    come once at least, and repetitions are the same bytes.
+    With --kafka the queries come from a topic and the answers go to one,
+    exactly once, crash included. With --mqtt they come once at least, and
+    repetitions are the same bytes.
     """
     if importlib.util.find_spec("matplotlib") is None:
         raise RefusedError(INSTALL_HINT)

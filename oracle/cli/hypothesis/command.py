@@ -39,10 +39,13 @@ def run(
 ) -> None:
     """Write what a bisection or a statistics model answers by, as of its newest snapshot.
 
-    Of bisection: the vector w, one weight a feature, as JSON. Of statistics: the share of each cell of the table, to a
-    file; with --sample, rows drawn by these shares, each number uniformly in its bin. Printed as JSON: how many answers
-    were paid, and of a start that was uniform how far they have moved it (KL, in nats). Both are functions of what the
-    answers have made public, so they cost the training rows nothing beyond the plan. They protect no query.
+    Of bisection: the vector w, one weight a feature, as JSON. Of
+    statistics: the share of each cell of the table, to a file; with
+    --sample, rows drawn by these shares, each number uniformly in its
+    bin. Printed as JSON: how many answers were paid, and of a start that
+    was uniform how far they have moved it (KL, in nats). Both are
+    functions of what the answers have made public, so they cost the
+    training rows nothing beyond the plan. They protect no query.
     """
     refuse_sharded(state)
     with FolderStore.open(state, read_key_file(key or state / "key")) as store:
