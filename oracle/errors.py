@@ -54,12 +54,12 @@ class InputError(RefusedError, ValueError):
 
     Args:
         field: The setting's name, as its user writes it.
-        value: What was given; pass public values only.
+        value: What was given; pass public values only. "..." for one that is not to be shown.
         bound: What would have been accepted, in words.
     """
 
     def __init__(self, field: str, value: object, bound: str) -> None:
-        super().__init__(f"{field} {_shown(value)}: {bound}")
+        super().__init__(f"{field}{_shown(value)}: {bound}")
         self.field = field
         self.value = value
         self.bound = bound
@@ -67,9 +67,11 @@ class InputError(RefusedError, ValueError):
 
 def _shown(value: object) -> str:
     """Return a value as its user writes it, not as Python does."""
+    if isinstance(value, str) and value == "...":
+        return ""
     if value is None:
-        return "is not set"
-    return f"= {str(value).lower()}" if isinstance(value, bool) else f"= {value!r}"
+        return " is not set"
+    return f" = {str(value).lower()}" if isinstance(value, bool) else f" = {value!r}"
 
 
 class RejectedError(RefusedError):

@@ -222,7 +222,7 @@ def test_what_is_no_object_is_refused(query: Any):
     [
         (lambda: oracle.Client.kafka("here", "q", "a"), "kafka.servers"),
         (lambda: oracle.Client.kafka("h:1", "q", "q"), "each must be a topic of its own"),
-        (lambda: oracle.Client.kafka("h:1", "q", "a", tsl={}), "kafka.tsl = '...': unknown setting of a configuration"),
+        (lambda: oracle.Client.kafka("h:1", "q", "a", tsl={}), "kafka.tsl: unknown setting of a configuration"),
         (lambda: oracle.Client.mqtt("h:1", "q/+", "a"), "source.topic"),
         (lambda: oracle.Client({}), "state"),
         (lambda: oracle.Client({"_env": 1}), "_env"),

@@ -67,7 +67,7 @@ def test_half_a_line_is_left_alone(tmp_path: Path):
         ),
         ([_QUERY, "--partition", "0"], {"source": {"follow": True}}, "only Kafka has partitions"),
         ([_QUERY, "--reply-topic", "a"], {"source": {"follow": True}}, "only Kafka and MQTT have topics"),
-        (["[]"], {"source": {"follow": True}}, "QUERY = '...': must be one JSON object"),
+        (["[]"], {"source": {"follow": True}}, "QUERY: must be one JSON object"),
     ],
 )
 def test_refusals(tmp_path: Path, arguments, tables, said):

@@ -234,8 +234,8 @@ def test_folder_that_cannot_be_entered(cli, ready, monkeypatch):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('folder = "', 'folder = "\\u0000', "state.folder = '...': must not hold a zero byte"),
-        ("[state]", '[web]\nhost = "a\\u0000b"\n[state]', "web.host = '...': must not hold a zero byte"),
+        ('folder = "', 'folder = "\\u0000', "state.folder: must not hold a zero byte"),
+        ("[state]", '[web]\nhost = "a\\u0000b"\n[state]', "web.host: must not hold a zero byte"),
     ],
 )
 def test_zero_bytes(cli, ready, old, new, said):
@@ -261,5 +261,5 @@ def test_host_that_is_no_name(cli, ready):
 def test_misspelt_variable(cli, ready, monkeypatch, variable, near):
     """A setting in the environment that is none is told, with the nearest one."""
     monkeypatch.setenv(variable, "1")
-    said = f"{variable} = '...': in the environment: unknown setting; did you mean {near}?"
+    said = f"{variable}: in the environment: unknown setting; did you mean {near}?"
     assert problem_of(cli, ready, "configuration") == said

@@ -25,7 +25,7 @@ def _model(*features, **settings):
 @pytest.mark.parametrize(
     ("feature", "settings", "message"),
     [
-        ({**_STRING, "bounds": _BOUNDS}, {}, "features[0].bounds = '...': must be left out"),
+        ({**_STRING, "bounds": _BOUNDS}, {}, "features[0].bounds: must be left out"),
         ({**_STRING, "max_bytes": 0}, {}, "features[0].max_bytes = 0: must be from 1 to 256"),
         ({**_STRING, "max_bytes": 257}, {}, "features[0].max_bytes = 257: must be from 1 to 256"),
         ({**_STRING, "places": 2}, {}, 'features[0].places = 2: is for type = "decimal" only'),
@@ -42,17 +42,17 @@ def _model(*features, **settings):
         (
             {"name": "s", "type": "date", "bounds": ["2013-01-01", 5]},
             {},
-            "features[0].bounds = '...': must be two dates, as YYYY-MM-DD",
+            "features[0].bounds: must be two dates, as YYYY-MM-DD",
         ),
         (
             {"name": "s", "type": "date", "bounds": [dt.datetime(2013, 1, 1), dt.date(2014, 1, 1)]},  # noqa: DTZ001
             {},
-            "features[0].bounds = '...': must be two dates, as YYYY-MM-DD",
+            "features[0].bounds: must be two dates, as YYYY-MM-DD",
         ),
         (
             {"name": "s", "type": "date", "bounds": ["2014-01-01", "2013-01-01"]},
             {},
-            "features[0].bounds = '...': must be two dates, the earlier one first",
+            "features[0].bounds: must be two dates, the earlier one first",
         ),
         (
             {"name": "price", "type": "decimal", "places": 2, "bounds": ["0.00", "9.99"]},
@@ -74,7 +74,7 @@ def _model(*features, **settings):
             {"name": "day", "type": "date", "bounds": [20130101, 20131231]},
             {},
             (
-                "features[0].bounds = '...': must be two dates, as YYYY-MM-DD; write the bounds of 'day' as two dates, "
+                "features[0].bounds: must be two dates, as YYYY-MM-DD; write the bounds of 'day' as two dates, "
                 'such as bounds = ["2013-01-01", "2013-12-31"]'
             ),
         ),

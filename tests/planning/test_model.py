@@ -84,14 +84,14 @@ def test_defaults_are_filled_in() -> None:
         ({"features": "a"}, "model.features = 'a': must be a list, not text"),
         (
             {"features": [{"name": "a", "bounds": [1]}]},
-            "model.features[0].bounds = '...': must be a list of length 2, not ",
+            "model.features[0].bounds: must be a list of length 2, not ",
         ),
         ({"profile": "paper", "slicing": "faces"}, 'model.slicing = \'faces\': must be "rsc" for profile = "paper"'),
-        ({"concept": "box"}, "model.concept = '...': unknown setting of a model file; it is for predictor classical"),
-        ({"epsylon": 1.0}, "model.epsylon = '...': unknown setting of a model file; did you mean epsilon?"),
+        ({"concept": "box"}, "model.concept: unknown setting of a model file; it is for predictor classical"),
+        ({"epsylon": 1.0}, "model.epsylon: unknown setting of a model file; did you mean epsilon?"),
         (
             {"features": [{"name": "a", "side": "both"}]},
-            "model.features[0].side = '...': unknown setting of a model file; did you mean sides?",
+            "model.features[0].side: unknown setting of a model file; did you mean sides?",
         ),
     ],
 )
@@ -106,7 +106,7 @@ def test_a_wrong_field_is_named_with_its_bound(fields: dict[str, object], messag
     ("content", "message"),
     [
         ({}, "model is not set: the table [model] is missing"),
-        (document() | {"modle": {}}, "modle = '...': unknown table"),
+        (document() | {"modle": {}}, "modle: unknown table"),
         ({"state": {}, "source": {}}, "this is a configuration; name the model file"),
     ],
 )

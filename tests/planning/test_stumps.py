@@ -143,8 +143,8 @@ def test_paper_has_quarters():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"slicing": "faces"}, "model.slicing = '...': unknown setting"),
-        ({"trim": 3}, "model.trim = '...': unknown setting"),
+        ({"slicing": "faces"}, "model.slicing: unknown setting"),
+        ({"trim": 3}, "model.trim: unknown setting"),
         ({"first_share": 1.0}, "model.first_share = 1.0: must be at least 1e-06 and below 1"),
         ({"first_share": 1e-300}, "model.first_share = 1e-300: must be at least 1e-06 and below 1"),
         ({"first_share": math.nan}, "model.first_share = nan: must be at least 1e-06 and below 1"),

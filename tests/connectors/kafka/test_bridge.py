@@ -188,9 +188,9 @@ def test_topics_that_would_forget_events_are_refused(bridged, topic):
         ({"client": ""}, "mqtt.client_id is not set: must be set, and differ from the daemon's"),
         (
             {"client": 'login = {username = "u", password = "p"}'},
-            "mqtt.login.password = '...': secrets come from files",
+            "mqtt.login.password: secrets come from files",
         ),
-        ({"extra": "topics = 1"}, "topics = '...': extra inputs are not permitted"),
+        ({"extra": "topics = 1"}, "topics: extra inputs are not permitted"),
     ],
 )
 def test_unfit_configurations_are_refused_by_name(bridged, changed, told):

@@ -83,5 +83,5 @@ def test_other_predictors_have_no_categories(predictor: str) -> None:
     """They compare values; categories have no order."""
     table: dict[str, object] = {"name": "m", "predictor": predictor, "epsilon": 1.0, "examples": 10**6}
     table["features"] = [{"name": "a"}, {"name": "b", "categories": ["x", "y"]}]
-    with pytest.raises(InputError, match=r"model\.features\[1\]\.categories = '\.\.\.': must be left out"):
+    with pytest.raises(InputError, match=r"model\.features\[1\]\.categories: must be left out"):
         parse_model({"model": table})

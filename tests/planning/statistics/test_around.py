@@ -113,7 +113,7 @@ _DAYS = {"name": "d", "type": "date", "bins": 365}
         ({"name": "d", "bounds": [0.0, 1.0], "bins": 4.0}, "[0].bins = 4.0: must be a whole number, written without"),
         (
             {"name": "d", "bounds": [0.0, 1.0], "bin": 4},
-            "[0].bin = '...': unknown setting of a model file; did you mean",
+            "[0].bin: unknown setting of a model file; did you mean",
         ),
         ({"name": "d", "bounds": [0.0, 1.0]}, "[0].bins is not set: must be set, or categories"),
         ({"name": "d"}, "[0].bounds is not set: must be set, or categories"),
@@ -123,8 +123,8 @@ _DAYS = {"name": "d", "type": "date", "bins": 365}
             {"name": "d", "bounds": ["2013-01-01", "2014-01-01"], "bins": 365},
             "where 'd' is a date, add type = \"date\"",
         ),
-        ({**_DAYS, "bounds": ["2013-01-01", "x"]}, "[0].bounds = '...': must be two dates, as YYYY-MM-DD; write"),
-        ({**_DAYS, "bounds": ["2014-01-01", "2013-01-01"]}, "[0].bounds = '...': must be two dates, the earlier one"),
+        ({**_DAYS, "bounds": ["2013-01-01", "x"]}, "[0].bounds: must be two dates, as YYYY-MM-DD; write"),
+        ({**_DAYS, "bounds": ["2014-01-01", "2013-01-01"]}, "[0].bounds: must be two dates, the earlier one"),
         (
             {**_DAYS, "bounds": ["2013-01-01", "2013-12-31"]},
             "[0].bins = 365: must divide the 364 days between the bounds: 364",
