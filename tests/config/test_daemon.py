@@ -178,7 +178,7 @@ def test_environment_goes_before_the_file(tmp_path, monkeypatch):
     [
         ("PERPETUA_SERVICE__LOG", "xml", "service.log = 'xml': .*'json' or 'text'"),
         ("PERPETUA_SERVICE__BATCH_ROWS", "0", "service.batch_rows = '0': .*greater than or equal to 1"),
-        ("PERPETUA_SERVICE__LGO", "json", r"service.lgo = .*unknown setting of a configuration; did you mean log\?"),
+        ("PERPETUA_SERVICE__LGO", "json", r"service.lgo: .*unknown setting of a configuration; did you mean log\?"),
         ("PERPETUA_STATE", "nonsense", "PERPETUA_.*environment.*state"),
     ],
 )
