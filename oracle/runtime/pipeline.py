@@ -4,7 +4,7 @@
 
 Each stage is one task that takes batch after batch in order: decoding looks at no state, only the answer stage works on
 the shard, and only the commit stage on the sink. What is answered while a commit is under way goes into the next one
-together. Few messages are decoded as part of answering them.
+together. Few messages, and of brief answers all of a small batch, are decoded as part of answering them.
 
 The predictor's bookkeeping of a batch keeps none of its answers waiting: under load it runs while their commit, or the
 one before it, is under way, as part of answering the next batch; with nothing waiting, when they are durable. Where a
@@ -125,7 +125,9 @@ class _Decoded:
 
 @dataclass(frozen=True, slots=True)
 class _Few:
-    """So few messages that they are decoded where they are answered: to change threads takes longer than to decode.
+    """Messages that are decoded where they are answered: few, as to change threads takes longer than to decode them.
+
+    Of brief answers they are a small batch: more is fetched behind its commit, so nothing is decoded meanwhile.
 
     Attributes:
         in_flight: As of `Answered`.

@@ -10,12 +10,12 @@ from oracle.codec import cuts
 from oracle.errors import MessageError, StorageError
 from oracle.predictors.base import PublicFacts
 from oracle.predictors.kinds import restore_predictor
-from oracle.runtime import daemon
+from oracle.runtime import daemon, pipeline
 from oracle.runtime.courses import Course
 from oracle.runtime.pipeline import Answered, OutcomeQueue, weight
 from oracle.runtime.shard import Outcome, Shard
 from oracle.runtime.together import Together
-from tests.support.memory_bus import MemoryLog, MemorySink
+from tests.support.memory_bus import MemoryLog, MemorySink, MemorySource
 from tests.support.poisoned import FAILING, body, restore_poisoned
 from tests.support.shards import bodies, daemon_over, new_store, small_plan
 from tests.support.tables import paying_plan, questions
@@ -75,9 +75,11 @@ async def test_what_is_answered_meanwhile_is_committed_together():
     assert [len(commit.replies) for commit in log.commits[:2]] == [_ROWS, 12 * _ROWS]
 
 
-@pytest.mark.parametrize("rows", [_ROWS, 100])
-async def test_a_batch_is_in_flight_until_its_commit(rows, monkeypatch):
-    """Few messages and many, from when they were fetched."""
+@pytest.mark.parametrize("small", [1, 1_000])
+async def test_a_batch_is_in_flight_until_its_commit(small, monkeypatch):
+    """A small one and a large one, from when it was fetched."""
+    rows = 100
+    monkeypatch.setattr(pipeline, "_SMALL_MESSAGES", small)
     monkeypatch.setattr("oracle.runtime.together._LATE", 10 * TIMEOUT)
     monkeypatch.setattr("oracle.runtime.together._LONG", 10 * TIMEOUT)
     log, together, answering, may_answer = MemoryLog.of(bodies(3 * rows)), Together(), Event(), Event()
@@ -102,6 +104,42 @@ async def test_a_batch_is_in_flight_until_its_commit(rows, monkeypatch):
     await asyncio.wait_for(quiet, TIMEOUT)
     await task
     assert sink.begun[-1] == 3 * rows
+
+
+async def test_the_source_is_asked_for_more_before_the_bookkeeping_which_waits_for_no_pause(monkeypatch):
+    """Behind a commit, with 64 rounds or more; the source never says that it has nothing."""
+    told, settle = [], Shard.settle
+
+    class _Silent(MemorySource):
+        async def fetch(self, limit, wait):  # noqa: ARG002 -- the seam's
+            return await super().fetch(limit, 10 * TIMEOUT)
+
+    def settled(shard):
+        told.append("settled")
+        settle(shard)
+
+    async def asks():
+        """Stand for a source that is asked some rounds of the event loop behind a commit."""
+        for _ in range(pipeline._ASKING - 2):
+            await asyncio.sleep(0)
+        told.append("may ask")
+
+    class _Telling(MemorySink):
+        async def commit(self, commit):
+            await super().commit(commit)
+            told.clear()
+            asking.append(asyncio.ensure_future(asks()))
+
+    asking: list[asyncio.Future[None]] = []
+    monkeypatch.setattr(Shard, "settle", settled)
+    log = MemoryLog.of(bodies(64))
+    log.live = True
+    running = daemon_over(log, new_store(), _Telling(log), source=_Silent(log))
+    task = asyncio.create_task(running.run())
+    await until(lambda: "settled" in told)
+    assert told[:2] == ["may ask", "settled"]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_nobody_waits_for_answers_that_may_each_take_long(monkeypatch):
