@@ -6,6 +6,7 @@ Its version is pinned; `tests/connectors/kafka/test_internals.py` fails where a 
 import asyncio
 import contextlib
 import math
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
 from types import FunctionType, MethodType
@@ -335,10 +336,14 @@ class EarlyTransactions:
 
     Attributes:
         is_open: Whether a transaction was begun early, and nobody has asked for it yet.
+        begun: When the last one was (seconds of `time.monotonic`).
+        named: Topics that it names.
     """
 
     def __init__(self, producer: AIOKafkaProducer) -> None:
         self.is_open = False
+        self.begun = -math.inf
+        self.named: frozenset[str] = frozenset()
         self._producer = producer
         self._manager = producer._txn_manager  # noqa: SLF001
         self._begin = producer.begin_transaction
@@ -346,12 +351,13 @@ class EarlyTransactions:
         producer.begin_transaction = self._begin_or_take_up  # type: ignore[method-assign]
         self._manager.consumer_group_to_add = self._group_to_add  # type: ignore[method-assign]
 
-    def begin(self, parts: Iterable[TopicPartition], group: str) -> None:
+    def begin(self, parts: Collection[TopicPartition], group: str) -> None:
         """Begin one that will probably write to `parts`, and commit offsets of `group`; nothing where one cannot."""
         if self._manager.state is not TransactionState.READY:
             return
         self._manager.begin_transaction()
-        self.is_open, self._group = True, group
+        self.is_open, self.begun, self._group = True, time.monotonic(), group
+        self.named = frozenset(topic for topic, _ in parts)
         for part in parts:
             self._manager.maybe_add_partition_to_txn(part)
         self._manager.notify_task_waiter()
@@ -416,10 +422,7 @@ async def close(client: Client) -> None:
     """Close it, and what it is made of: during an outage its own way ends with the first of its parts that fails.
 
     A consumer's fetcher awaits tasks that it has cancelled itself, and so ends its `stop` with their `CancelledError`.
-    Whoever used a producer was told what has ended it; asyncio would complain that its last transaction was not.
     """
-    if isinstance(client, AIOKafkaProducer) and client._txn_manager is not None:  # noqa: SLF001
-        ended_by(client)
     below, fetcher = connections(client), getattr(client, "_fetcher", None)
     with contextlib.suppress(Exception, asyncio.CancelledError):
         await (client.close() if isinstance(client, AIOKafkaAdminClient) else client.stop())
@@ -428,3 +431,12 @@ async def close(client: Client) -> None:
             task.cancel()
     with contextlib.suppress(Exception):
         await below.close()
+    if isinstance(client, AIOKafkaProducer):
+        _look_at_end(client)
+
+
+def _look_at_end(producer: AIOKafkaProducer) -> None:
+    """Take note of how the last transaction ended, so that asyncio does not complain that nobody did."""
+    waiter = getattr(producer._txn_manager, "_transaction_waiter", None)  # noqa: SLF001
+    if waiter is not None and waiter.done() and not waiter.cancelled():
+        waiter.exception()

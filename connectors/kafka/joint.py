@@ -1,12 +1,16 @@
 """One transactional producer for many partitions: all that waits while a transaction is under way is the next one.
 
-Where commits follow one another quickly, the next transaction is begun when one has ended: two of a commit's four
-requests, and the time until brokers take the first, which is when they have ended the last transaction, are over by
-then.
+Where commits follow one another quickly, the next transaction is begun when one has ended: two of the coordinators'
+four requests, and the time until they take the first, which is when they have ended the last transaction, are over
+when there is something to commit.
+
+A transaction waits for all partitions that the one before it named, as the brokers must have ended that one, and for
+those that it was expected to write to. So topics of others may keep it from going on, and are looked for as its own.
 """
 
 import asyncio
 import contextlib
+import math
 import secrets
 import time
 from collections import deque
@@ -44,7 +48,8 @@ _QUICK_SECONDS: Final = 0.1
 """Between the ends of two transactions: the next is begun early."""
 
 _UNUSED_SECONDS: Final = 0.5
-"""For so long one stays open for which nothing comes: less than brokers keep any, at least 1 s."""
+_UNUSED_SHARE: Final = 0.1
+"""For so long one stays open for which nothing comes; at most, and of `transaction_seconds`, as brokers keep it."""
 
 
 class SpoiltError(Exception):
@@ -116,7 +121,8 @@ class JointProducer:
         self._is_current = is_current
         self._early = EarlyTransactions(producer)
         self._expected: frozenset[TopicPartition] = frozenset()
-        self._committed = -_QUICK_SECONDS
+        self._named: frozenset[str] = frozenset()
+        self._committed = -math.inf
         self._waiting: deque[Entry] = deque()
         self._under_way: list[Entry] = []
         self._error: PerpetuaError | None = None
@@ -213,14 +219,16 @@ class JointProducer:
 
     def _begin_early(self) -> None:
         """Begin the next transaction, if it is to be expected soon."""
-        if self.alive and self._expected and not self._early.is_open:
-            self._early.begin(self._expected, self._settings.group)
+        expected, self._expected = self._expected, frozenset()
+        if self.alive and expected and not self._early.is_open:
+            self._early.begin(expected, self._settings.group)
 
     async def _woken(self) -> None:
         """Wait for entries; a transaction that was begun for them, and is not needed, is ended."""
         if self._early.is_open:
+            unused = min(_UNUSED_SECONDS, _UNUSED_SHARE * self._settings.transaction_seconds)
             try:
-                async with asyncio.timeout(_UNUSED_SECONDS):
+                async with asyncio.timeout(self._early.begun + unused - time.monotonic()):
                     await self._wake.wait()
             except TimeoutError:
                 await self._end_unused()
@@ -235,7 +243,7 @@ class JointProducer:
         try:
             with translated(self._where):
                 async with asyncio.timeout(self._settings.transaction_seconds):
-                    await self._early.end()
+                    await unless_lacking(self._early.end(), self._producer.client, self._named, leaders=True)
         except Exception as exc:  # noqa: BLE001 -- whoever has something to commit is told
             self._error = self._failure(exc)
 
@@ -292,13 +300,13 @@ class JointProducer:
             taken = await self._without_lost(taken, topics)
             if taken:
                 await self._transact(taken, failed)
+                self._expect_more(taken)
         except Exception as exc:  # noqa: BLE001 -- whatever it is, whoever waits is told
             self._error = self._failure(exc)
             fenced = isinstance(exc, FencedError)
             lost = {} if fenced else await lacking(self._producer.client, topics, leaders=True)
             self._blame(self._error, taken, {} if fenced else failed, frozenset(lost))
         else:
-            self._expect_more(taken)
             for entry, part in taken:
                 entry.lease.last = part.claim
                 entry.end()
@@ -308,7 +316,7 @@ class JointProducer:
             self._rest.set_result(None)
 
     def _expect_more(self, taken: _Taken) -> None:
-        """Note what the next transaction probably writes to, if it is to be begun early."""
+        """Note what the next transaction probably writes to, where it is to be begun early."""
         now = time.monotonic()
         last, self._committed = self._committed, now
         lasts = now - last < _QUICK_SECONDS and not any(entry.release for entry, _ in taken)
@@ -316,12 +324,13 @@ class JointProducer:
 
     async def _transact(self, taken: _Taken, failed: dict[str, str]) -> None:
         parts = [part for _, part in taken]
-        topics = frozenset().union(*(part.own for part in parts))
+        own = frozenset().union(*(part.own for part in parts))
+        seconds, named, others = min(entry.seconds for entry, _ in taken), own, self._named - own
         if self._early.is_open:
-            topics |= {topic for topic, _ in self._expected}
-        seconds = min(entry.seconds for entry, _ in taken)
+            seconds, named = seconds - (time.monotonic() - self._early.begun), own | self._early.named
         work = transact(self._producer, self._settings.group, parts, failed, seconds=seconds, where=self._where)
-        await unless_lacking(work, self._producer.client, topics, leaders=len(parts) > 1)
+        await unless_lacking(work, self._producer.client, own | others, leaders=bool(others) or len(parts) > 1)
+        self._named = named
 
     @staticmethod
     def _blame(error: PerpetuaError, taken: _Taken, failed: dict[str, str], lost: frozenset[str]) -> None:

@@ -36,7 +36,7 @@ class KafkaSettings:
         security: How we talk to the brokers; all settings that are made of these share it.
         session_seconds: Silence after which the group takes our partitions away.
         rebalance_seconds: Most time for handing over partitions in a rebalance.
-        transaction_seconds: Most time for one commit; the broker aborts it then.
+        transaction_seconds: Most time for one transaction; the broker aborts it then.
         request_seconds: Most time for one request.
         metadata_seconds: How soon a changed number of partitions is noticed.
         shards: How many the state has, and so how many partitions the query topic may grow to.

@@ -122,7 +122,7 @@ async def transact(  # noqa: PLR0913 -- three of them are about failing
     """Commit all parts.
 
     Args:
-        producer: A started transactional one, not in a transaction.
+        producer: A started transactional one, in no transaction but one that was begun early.
         group: Whose offsets are committed.
         parts: No two of a partition.
         failed: Gets the topics whose records did not get there, and why.

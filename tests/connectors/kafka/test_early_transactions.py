@@ -10,9 +10,9 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import ProducerFenced, TopicAuthorizationFailedError
 from aiokafka.producer.transaction_manager import TransactionState
 
-from connectors.kafka import joint
-from connectors.kafka.client import close_quietly
-from connectors.kafka.internals import EarlyTransactions
+from connectors.kafka import joint, transactions
+from connectors.kafka.client import close_quietly, make_writer
+from connectors.kafka.internals import EarlyTransactions, close
 from connectors.kafka.sink import KafkaSink
 from oracle.errors import FencedError
 from tests.connectors.kafka.writers import answers, beside, in_all, numbered, processes, settings_of
@@ -28,8 +28,8 @@ def settings(broker, topic, group):
 @pytest.fixture
 def _early(monkeypatch):
     """Whatever the machine's speed: each commit but the first counts as a quick one, and nothing is given up."""
-    monkeypatch.setattr(joint, "_QUICK_SECONDS", math.inf)
-    monkeypatch.setattr(joint, "_UNUSED_SECONDS", math.inf)
+    for name in ("_QUICK_SECONDS", "_UNUSED_SECONDS", "_UNUSED_SHARE"):
+        monkeypatch.setattr(joint, name, math.inf)
 
 
 @pytest.fixture
@@ -79,7 +79,12 @@ async def test_commits_that_follow_one_another_find_their_transaction_begun(sett
         manager = await _begun(process)
         assert manager.state is TransactionState.IN_TRANSACTION
         assert manager.txn_partitions == _places(settings)
-        assert await answers(settings, 0) == in_all(0, 3)
+        other = AIOKafkaProducer(bootstrap_servers=settings.servers, transactional_id=settings.group)
+        await other.start()
+        async with other.transaction():
+            await other.send(settings.answers, b"behind it", partition=0)
+        await other.stop()
+        assert await answers(settings, 0) == [*in_all(0, 3), b"behind it"]
         steps, commit, add = [], AIOKafkaProducer.commit_transaction, manager.partition_added
 
         async def noted(producer):
@@ -94,8 +99,7 @@ async def test_commits_that_follow_one_another_find_their_transaction_begun(sett
         monkeypatch.setattr(manager, "partition_added", added)
         await process.commit()
         assert steps[0] == "commit"
-    for partition in range(2):
-        assert await answers(settings, partition) == in_all(partition, 4)
+    assert await answers(settings, 1) == in_all(1, 4)
 
 
 async def test_what_nothing_comes_for_is_ended(settings, monkeypatch, told):
@@ -144,9 +148,16 @@ async def test_whoever_takes_over_ends_it(settings):
 
 
 @pytest.mark.usefixtures("_early")
-async def test_one_that_the_brokers_have_ended_costs_a_producer_and_no_answer(settings):
+async def test_one_that_the_brokers_have_ended_costs_a_producer_and_no_answer(settings, monkeypatch):
     """As behind a process that was held for longer than they keep it."""
-    async with processes(replace(settings, transaction_seconds=1.0), 1) as (process,):
+
+    def impatient(*arguments):
+        producer = make_writer(*arguments)
+        producer._txn_manager.transaction_timeout_ms = 1000
+        return producer
+
+    monkeypatch.setattr(joint, "make_writer", impatient)
+    async with processes(settings, 1) as (process,):
         await process.open(0, 1)
         await _commit_quickly(process)
         producer = process.producer
@@ -175,9 +186,11 @@ async def test_a_topic_that_it_names_may_go(settings, topic, broker):
                 named = {place.topic for place in (await _begun(process)).txn_partitions}
             if {settings.answers, other.answers} <= named:
                 break
+        producer = process.producer
         broker.delete_topic(other.answers)
         await process.commit()
         await process.commit()
+        assert process.producer is producer
         await gone.close()
     assert await answers(settings, 0) == in_all(0, process.reached[0])
 
@@ -218,34 +231,34 @@ async def early():
 @pytest.mark.parametrize("step", ["begin_transaction", "end"])
 @pytest.mark.parametrize("fatal", [False, True])
 async def test_whoever_takes_it_up_hears_what_has_ended_it(early, step, fatal):
-    """Once; then it is as if nothing had been begun."""
-    producer, transactions = early
-    transactions.begin([TopicPartition("t", 0)], "g")
+    """Nothing is open any more."""
+    producer, ahead = early
+    ahead.begin([TopicPartition("t", 0)], "g")
     manager = producer._txn_manager
     error = ProducerFenced() if fatal else TopicAuthorizationFailedError()
     (manager.fatal_error if fatal else manager.error_transaction)(error)
     with pytest.raises(type(error)):
-        await (producer.begin_transaction() if step == "begin_transaction" else transactions.end())
-    assert not transactions.is_open
+        await (producer.begin_transaction() if step == "begin_transaction" else ahead.end())
+    assert not ahead.is_open
 
 
 async def test_none_is_begun_where_none_can_be(early):
     """Neither beside another nor by a producer that has ended."""
-    producer, transactions = early
+    producer, ahead = early
     await producer.begin_transaction()
-    transactions.begin([TopicPartition("t", 0)], "g")
-    assert not transactions.is_open
+    ahead.begin([TopicPartition("t", 0)], "g")
+    assert not ahead.is_open
     assert producer._txn_manager.consumer_group_to_add() is None
     producer._txn_manager.fatal_error(ProducerFenced())
-    transactions.begin([TopicPartition("t", 0)], "g")
-    assert not transactions.is_open
+    ahead.begin([TopicPartition("t", 0)], "g")
+    assert not ahead.is_open
     producer._txn_manager.wait_for_transaction_end().exception()
 
 
 async def test_the_group_is_added_once_and_whoever_takes_it_up_adds_their_own(early):
     """As long as nobody has asked for the transaction, the expected one; then what is asked for."""
-    producer, transactions = early
-    transactions.begin([TopicPartition("t", 0)], "g")
+    producer, ahead = early
+    ahead.begin([TopicPartition("t", 0)], "g")
     manager = producer._txn_manager
     assert manager.consumer_group_to_add() == "g"
     manager.consumer_group_added("g")
@@ -258,3 +271,50 @@ async def test_the_group_is_added_once_and_whoever_takes_it_up_adds_their_own(ea
     assert manager.consumer_group_to_add() == "h"
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
+
+
+async def test_a_transaction_waits_for_what_those_before_it_named_and_no_longer(settings, topic, monkeypatch):
+    """The brokers must have ended them, so topics of others that are gone are looked for too."""
+    other, looked, real = beside(settings, topic), [], transactions.unless_lacking
+
+    async def noted(work, client, topics, *, leaders):
+        looked.append((frozenset(topics), leaders))
+        await real(work, client, topics, leaders=leaders)
+
+    monkeypatch.setattr(joint, "unless_lacking", noted)
+    monkeypatch.setattr(joint, "_QUICK_SECONDS", 0.0)
+    async with processes(replace(settings, shared=True), 1) as (process,):
+        beside_it = KafkaSink(other, 0, writer=process.writer)
+        await process.open(0)
+        await beside_it.open()
+        await asyncio.gather(process.commit(), beside_it.commit(numbered(9, 1)))  # each under an id of its own
+        own, theirs = frozenset({settings.answers, settings.marks}), frozenset({other.answers, other.marks})
+        await beside_it.commit(numbered(9, 2))
+        assert looked == [(theirs, False)]
+        looked.clear()
+        await process.commit()
+        await process.commit()
+        assert looked == [(own | theirs, True), (own, False)]
+        monkeypatch.setattr(joint, "_QUICK_SECONDS", math.inf)
+        await beside_it.commit(numbered(9, 3))
+        await _begun(process)
+        looked.clear()
+        await process.commit()  # takes up what was begun for theirs
+        await process.commit()
+        assert looked == [(own | theirs, True)] * 2
+        await beside_it.close()
+
+
+@pytest.mark.parametrize("how", [{"enable_idempotence": True}, {"transactional_id": "t"}])
+async def test_a_producer_that_dies_before_its_first_transaction_is_closed(how, monkeypatch):
+    """It has none whose end could be looked at."""
+    producer = AIOKafkaProducer(bootstrap_servers="nowhere:9092", **how)
+    stopped, stop = [], producer.stop
+
+    async def noted():
+        await stop()
+        stopped.append(producer)
+
+    monkeypatch.setattr(producer, "stop", noted)
+    await close(producer)
+    assert stopped == [producer]

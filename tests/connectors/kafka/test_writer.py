@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import math
 import random
 from dataclasses import replace
 
@@ -110,18 +111,21 @@ async def test_who_has_more_when_a_commit_ends_has_a_part_in_the_next(four, monk
         assert await answers(four, partition) == in_all(partition, 11)
 
 
+@pytest.mark.parametrize("early", [0.0, math.inf], ids=["", "begun early"])
 @pytest.mark.parametrize("point", POINTS)
-async def test_a_process_that_wakes_up_behind_a_takeover_commits_nothing_there(settings, point):
+async def test_a_process_that_wakes_up_behind_a_takeover_commits_nothing_there(settings, point, early, monkeypatch):
     """Whatever it was about to do; its other partition, which nobody took, goes on by itself, each answer once."""
+    monkeypatch.setattr(joint, "_QUICK_SECONDS", early)
     async with processes(settings) as (old, new):
         await old.open(0, 1)
+        await old.commit()
         await old.commit()
         await old.commit()
         halt = Halt(old.producer, point)
         asleep = [asyncio.create_task(old.commit(partition)) for partition in (0, 1)]
         await halt.reached.wait()
         ((found),) = await new.open(0)
-        assert found == (2, b"mark 2")
+        assert found == (3, b"mark 3")
         halt.let_go.set()
         with pytest.raises(FencedError):
             await asleep[0]
@@ -131,8 +135,8 @@ async def test_a_process_that_wakes_up_behind_a_takeover_commits_nothing_there(s
         with pytest.raises(FencedError):
             await old.commit(0)
         await new.commit()
-    assert await answers(settings, 0) == in_all(0, 4)
-    assert await answers(settings, 1) == in_all(1, 4)
+    assert await answers(settings, 0) == in_all(0, 5)
+    assert await answers(settings, 1) == in_all(1, 5)
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -436,6 +440,7 @@ class _Sleepy:
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 async def test_whoever_sleeps_wherever_each_answer_is_there_once(settings, seed, monkeypatch):
     """Three lives at once over two partitions: the answers are numbered without a gap, and none comes twice."""
+    monkeypatch.setattr(joint, "_QUICK_SECONDS", math.inf)  # all but the first are begun early, and may sleep then
     quick = replace(settings, request_seconds=10.0, transaction_seconds=10.0)
     sleepy = _Sleepy(quick, seed)
     begun = AIOKafkaProducer.start

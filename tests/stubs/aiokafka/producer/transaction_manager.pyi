@@ -9,6 +9,7 @@ class TransactionState(Enum):
 
 class TransactionManager:
     state: TransactionState
+    transaction_timeout_ms: int
     producer_id: int
     producer_epoch: int
     _txn_consumer_group: str | None
