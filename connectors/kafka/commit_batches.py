@@ -6,6 +6,7 @@ from typing import Final
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from connectors.base import JSON, Commit, Replies
+from connectors.kafka.internals import fill
 from connectors.kafka.metadata import MAX_BYTES
 from connectors.kafka.reply_headers import dead_letter, reply_headers, reply_topic
 from connectors.kafka.settings import KafkaSettings
@@ -76,11 +77,11 @@ class CommitBatches:
             batch = batches.get(topic)
             if batch is None:
                 batch = batches[topic] = self._new_batch(topic)
-            done = _fill(batch, zip(keys, bodies, strict=True), now, headers)
+            done = fill(batch, zip(keys, bodies, strict=True), now, headers)
             while done < len(bodies):
                 yield topic, self.partition_of(topic), batch
                 batch = batches[topic] = self._new_batch(topic)
-                more = _fill(batch, zip(keys[done:], bodies[done:], strict=True), now, headers)
+                more = fill(batch, zip(keys[done:], bodies[done:], strict=True), now, headers)
                 if not more:
                     size = len(bodies[done])
                     raise StorageError(f"{self._where}: a message of {size} bytes does not fit in a batch")
@@ -176,22 +177,8 @@ class CommitBatches:
         if most is None or _bound(key, body, headers) <= most:
             return True
         batch = BatchBuilder(most, 0, is_transactional=1)
-        _fill(batch, [(key, body)], 0, headers)
+        fill(batch, [(key, body)], 0, headers)
         return batch.size() <= most
-
-
-def _fill(
-    batch: BatchBuilder,
-    records: Iterable[tuple[bytes | None, bytes]],
-    timestamp: int,
-    headers: list[tuple[str, bytes]],
-) -> int:
-    """Append records with the same headers until there are no more or the batch is full; return how many went in."""
-    first = batch.record_count()
-    for key, value in records:
-        if batch.append(timestamp=timestamp, key=key, value=value, headers=headers) is None:
-            break
-    return batch.record_count() - first
 
 
 def _bound(key: bytes | None, body: bytes, headers: Iterable[tuple[str, bytes]]) -> int:

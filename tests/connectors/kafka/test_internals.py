@@ -20,9 +20,11 @@ from aiokafka.producer.transaction_manager import TransactionManager
 from aiokafka.protocol.transaction import AddPartitionsToTxnResponse_v0
 from aiokafka.record.default_records import _DefaultRecordBatchPy
 from aiokafka.record.memory_records import MemoryRecords
+from hypothesis import given
+from hypothesis import strategies as st
 
 from connectors.kafka.client import close_quietly, make_producer
-from connectors.kafka.internals import BatchConsumer
+from connectors.kafka.internals import BatchConsumer, fill
 from connectors.kafka.marks import Claim
 from connectors.kafka.record_batches import FetchedBatches
 from connectors.kafka.settings import KafkaSettings
@@ -69,7 +71,9 @@ def test_it_is_the_version_that_was_looked_at():
         (TransactionManager.fatal_error, {"FATAL_ERROR", "_transaction_waiter", "set_exception"}),
         (GroupCoordinator.__init__, {"group_id", "generation", "member_id"}),
         (GroupCoordinator._send_req, {"send", "coordinator_id"}),
-        (BatchBuilder.__init__, {"batch_size", "compression_type", "is_transactional"}),
+        (BatchBuilder.__init__, {"batch_size", "compression_type", "is_transactional", "_builder"}),
+        (BatchBuilder.append, {"_closed", "_serialize", "_builder", "append", "_relative_offset", "close"}),
+        (BatchBuilder.record_count, {"_relative_offset"}),
         (AIOKafkaClient.bootstrap, {"create_conn"}),
         (AIOKafkaClient._get_conn, {"create_conn"}),
         (conn.create_conn, {"AIOKafkaConnection", "connect"}),
@@ -207,3 +211,29 @@ async def test_what_ended_a_producer_is_told_by_whatever_step_meets_it(step, mon
     with pytest.raises(FencedError, match="another process has taken over"):
         await transact(producer, "g", [part], {}, seconds=5.0, where="here")
     await close_quietly(producer)
+
+
+@given(
+    st.lists(st.tuples(st.none() | st.binary(max_size=40), st.binary(max_size=200)), max_size=40),
+    st.integers(min_value=61, max_value=2_000),
+    st.integers(min_value=0, max_value=20),
+    st.sampled_from([[], [("content-type", b"application/json")]]),
+)
+def test_a_batch_is_filled_as_by_its_own_append(records, size, before, headers):
+    """Byte for byte, also behind others, and where it becomes full."""
+    ours, theirs = (BatchBuilder(size, 0, is_transactional=1) for _ in range(2))
+    for part in (records[:before], records[before:]):
+        count = 0
+        for key, value in part:
+            if theirs.append(timestamp=7, key=key, value=value, headers=headers) is None:
+                break
+            count += 1
+        assert fill(ours, part, 7, headers) == count
+        assert (ours.record_count(), ours.size(), ours.closed()) == (
+            theirs.record_count(),
+            theirs.size(),
+            theirs.closed(),
+        )
+    for batch in (ours, theirs):
+        batch._set_producer_state(1, 0, 0)
+    assert bytes(ours._build()) == bytes(theirs._build())

@@ -1,7 +1,19 @@
 from collections.abc import Sequence
 from typing import Any
 
+class _RecordsBuilder:
+    def append(
+        self,
+        offset: int,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, Any]],
+    ) -> object | None: ...
+
 class BatchBuilder:
+    _builder: _RecordsBuilder
+    _relative_offset: int
     def __init__(self, batch_size: int, compression_type: int, *, is_transactional: int) -> None: ...
     def append(
         self,
