@@ -5,7 +5,8 @@ four requests, and the time until they take the first, which is when they have e
 when there is something to commit.
 
 A transaction waits for all partitions that the one before it named, as the brokers must have ended that one, and for
-those that it was expected to write to. So topics of others may keep it from going on, and are looked for as its own.
+those that it was expected to write to. So what others have written to may keep it from going on: a partition of
+theirs that has no leader now.
 """
 
 import asyncio
@@ -243,7 +244,8 @@ class JointProducer:
         try:
             with translated(self._where):
                 async with asyncio.timeout(self._settings.transaction_seconds):
-                    await unless_lacking(self._early.end(), self._producer.client, self._named, leaders=True)
+                    awaited, client = self._early.awaited, self._producer.client
+                    await unless_lacking(self._early.end(), client, awaited, self._named)
         except Exception as exc:  # noqa: BLE001 -- whoever has something to commit is told
             self._error = self._failure(exc)
 
@@ -279,7 +281,7 @@ class JointProducer:
         """Send those away whose topics are lost, by a look now and then: a transaction with them might never end."""
         if time.monotonic() - self._looked < _GOOD_SECONDS:
             return taken
-        lost = await lacking(self._producer.client, topics, leaders=True)
+        lost = await lacking(self._producer.client, topics, topics)
         self._looked = time.monotonic()
         for entry, part in taken:
             for topic in lost.keys() & set(part.own):
@@ -298,13 +300,14 @@ class JointProducer:
         topics = frozenset().union(*(part.own for _, part in taken))
         try:
             taken = await self._without_lost(taken, topics)
+            self._expected = frozenset()
             if taken:
                 await self._transact(taken, failed)
                 self._expect_more(taken)
         except Exception as exc:  # noqa: BLE001 -- whatever it is, whoever waits is told
             self._error = self._failure(exc)
             fenced = isinstance(exc, FencedError)
-            lost = {} if fenced else await lacking(self._producer.client, topics, leaders=True)
+            lost = {} if fenced else await lacking(self._producer.client, topics, topics)
             self._blame(self._error, taken, {} if fenced else failed, frozenset(lost))
         else:
             for entry, part in taken:
@@ -325,11 +328,14 @@ class JointProducer:
     async def _transact(self, taken: _Taken, failed: dict[str, str]) -> None:
         parts = [part for _, part in taken]
         own = frozenset().union(*(part.own for part in parts))
-        seconds, named, others = min(entry.seconds for entry, _ in taken), own, self._named - own
+        named = own.union(*(part.topics for part in parts))
+        seconds = min(entry.seconds for entry, _ in taken)
         if self._early.is_open:
-            seconds, named = seconds - (time.monotonic() - self._early.begun), own | self._early.named
+            age = time.monotonic() - self._early.begun
+            seconds, named = min(seconds, self._settings.transaction_seconds - age), named | self._early.named
         work = transact(self._producer, self._settings.group, parts, failed, seconds=seconds, where=self._where)
-        await unless_lacking(work, self._producer.client, own | others, leaders=bool(others) or len(parts) > 1)
+        led = (self._named - own) | (own if len(parts) > 1 else frozenset())
+        await unless_lacking(work, self._producer.client, own | self._early.awaited, led)
         self._named = named
 
     @staticmethod

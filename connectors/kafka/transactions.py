@@ -185,7 +185,7 @@ def _look_at(delivery: asyncio.Future[Any]) -> None:
 
 
 async def unless_lacking(
-    transaction: Coroutine[Any, Any, None], client: AIOKafkaClient, topics: Collection[str], *, leaders: bool = False
+    transaction: Coroutine[Any, Any, None], client: AIOKafkaClient, topics: Collection[str], led: Collection[str] = ()
 ) -> None:
     """Wait for a transaction, but not for a topic that is found to be `lacking` meanwhile.
 
@@ -197,7 +197,7 @@ async def unless_lacking(
     task = asyncio.ensure_future(transaction)
     try:
         while not (await asyncio.wait({task}, timeout=LOOK_SECONDS))[0]:
-            found = await lacking(client, topics, leaders=leaders)
+            found = await lacking(client, topics, led)
             if found and not task.done():
                 raise BusError(next(iter(found.values())))
         task.result()
@@ -206,21 +206,19 @@ async def unless_lacking(
             await asyncio.gather(task, return_exceptions=True)
 
 
-async def lacking(client: AIOKafkaClient, topics: Collection[str], *, leaders: bool = False) -> dict[str, str]:
-    """Return which topics are missing, as far as a broker says so, and what to do.
+async def lacking(client: AIOKafkaClient, topics: Collection[str], led: Collection[str] = ()) -> dict[str, str]:
+    """Return which topics are missing, as far as a broker says so, and of which of `led` a partition has no leader.
 
-    `leaders` returns those too of which a partition has no leader.
+    With each goes what to do, or what is wrong.
     """
     try:
         async with asyncio.timeout(LOOK_SECONDS):
-            found = await look(client, list(topics))
+            found = await look(client, sorted({*topics, *led}))
     except Exception:  # noqa: BLE001 -- what went wrong first is what is told
         return {}
-    lost = {name: missing_topic(name) for name, one in found.items() if not one.there}
-    if leaders:
-        without = [name for name, one in found.items() if one.there and min(one.leaders.values(), default=0) < 0]
-        lost |= {name: f"topic {name}: a partition of it has no leader" for name in without}
-    return lost
+    lost = {name: missing_topic(name) for name, one in found.items() if name in topics and not one.there}
+    without = [name for name, one in found.items() if one.there and min(one.leaders.values(), default=0) < 0]
+    return lost | {name: f"topic {name}: a partition of it has no leader" for name in without if name in led}
 
 
 def missing_topic(topic: str) -> str:

@@ -127,7 +127,7 @@ class _Decoded:
 class _Few:
     """Messages that are decoded where they are answered: few, as to change threads takes longer than to decode them.
 
-    Of brief answers they are a small batch: more is fetched behind its commit, so nothing is decoded meanwhile.
+    Of brief answers they are a small batch: short of a backlog there is nothing else to decode until it is durable.
 
     Attributes:
         in_flight: As of `Answered`.

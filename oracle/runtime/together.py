@@ -173,8 +173,7 @@ class Together:
     Formal guarantees:
         * Works begin in the order in which they were handed in, one at a time, but beside those that take long.
         * Behind works that take longer than 0.1 s each, whatever their number, the others wait for 0.15 s, as long as
-          the process's pool has threads. Those that are shorter add up: of fifty, with 4,096 messages each, to some
-          0.3 s, as they would in threads that share one interpreter.
+          the process's pool has threads. Those that are shorter add up.
 
     Attributes:
         late: Owners whose last batch, once answered, took long to be durable: nobody waits for theirs until one is

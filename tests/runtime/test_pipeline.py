@@ -136,7 +136,7 @@ async def test_the_source_is_asked_for_more_before_the_bookkeeping_which_waits_f
     log.live = True
     running = daemon_over(log, new_store(), _Telling(log), source=_Silent(log))
     task = asyncio.create_task(running.run())
-    await until(lambda: "settled" in told)
+    await until(lambda: log.commits and "settled" in told)
     assert told[:2] == ["may ask", "settled"]
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

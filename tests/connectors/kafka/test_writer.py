@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import ProducerFenced
+from aiokafka.producer.transaction_manager import TransactionState
 from aiokafka.structs import OffsetAndMetadata
 
 from connectors.base import Commit, Replies, Reply
@@ -34,7 +35,7 @@ from tests.connectors.kafka.writers import (
     processes,
     settings_of,
 )
-from tests.support.waiting import TIMEOUT
+from tests.support.waiting import TIMEOUT, until
 
 
 @pytest.fixture(autouse=True)
@@ -115,12 +116,15 @@ async def test_who_has_more_when_a_commit_ends_has_a_part_in_the_next(four, monk
 @pytest.mark.parametrize("point", POINTS)
 async def test_a_process_that_wakes_up_behind_a_takeover_commits_nothing_there(settings, point, early, monkeypatch):
     """Whatever it was about to do; its other partition, which nobody took, goes on by itself, each answer once."""
-    monkeypatch.setattr(joint, "_QUICK_SECONDS", early)
+    for name, seconds in (("_QUICK_SECONDS", early), ("_UNUSED_SECONDS", math.inf), ("_UNUSED_SHARE", math.inf)):
+        monkeypatch.setattr(joint, name, seconds)
     async with processes(settings) as (old, new):
         await old.open(0, 1)
         await old.commit()
         await old.commit()
         await old.commit()
+        if early:
+            await until(lambda: old.producer._txn_manager.state is TransactionState.IN_TRANSACTION)
         halt = Halt(old.producer, point)
         asleep = [asyncio.create_task(old.commit(partition)) for partition in (0, 1)]
         await halt.reached.wait()
