@@ -46,8 +46,8 @@ class Question:
         await asyncio.wait({self._reply}, timeout=seconds)
         if not self._reply.done():
             known = {
-                True: "the bus has the question, so it will be answered, and takes a round",
-                None: "it is not known whether the bus has the question; if so it will be answered, and takes a round",
+                True: "the bus has the question: a daemon that serves it will answer it, in a round",
+                None: "it is not known whether the bus has the question; if so a daemon will answer it, in a round",
             }
             text = f"no answer within {seconds:g} s; {known[self.written]}; wait again instead of asking again"
             raise UnansweredError(text, self)

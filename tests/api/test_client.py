@@ -80,7 +80,7 @@ async def test_waiting_again_sends_nothing(bus: _Bus):
         assert question.written is None
         bus.take()
         await until(lambda: question.written)
-        with pytest.raises(UnansweredError, match="the bus has the question, so it will be answered"):
+        with pytest.raises(UnansweredError, match="the bus has the question: a daemon that serves it will answer it"):
             await question.answer(seconds=0.0)
         ((correlation, body),) = bus.sent
         assert json.loads(body) == _QUERY

@@ -78,7 +78,7 @@ def test_any_value_may_be_null():
         (_body([MISSING, "EWR", 2]), Rejection(Reason.NOT_FINITE, "x[0]", _LEAST)),
         (b'{"x":[1e400,"EWR",2]}', Rejection(Reason.NOT_FINITE, "x[0]", "a finite float64")),
         (_body({"n": 1, "m": 2}), Rejection(Reason.MISSING_FEATURE, "x.c", "a text, or null")),
-        (b'{"n":1,"c":"EWR"}', Rejection(Reason.MISSING_FEATURE, "m", "a number, or null; here, or within x")),
+        (b'{"n":1,"c":"EWR"}', Rejection(Reason.MISSING_FEATURE, "m", "a number, or null, at the top level or in x")),
         (b'{"x":null}', Rejection(Reason.WRONG_TYPE, "x", "numbers, as array or object")),
         (b'{"x":[1,"EWR",2],"c":5}', Rejection(Reason.WRONG_TYPE, "c", "a text, or null")),
         (b'{"x":[1,"EWR",NaN]}', Rejection(Reason.NOT_FINITE, "body", "JSON, which has no NaN and no Infinity")),

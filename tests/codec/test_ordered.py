@@ -125,7 +125,7 @@ def test_other_rejections_in_json():
     """Dimension, names and what is missing, in the words of the features' types; numbers beyond float64."""
     for message, rejection in (
         ({"x": [0.5, "EWR"]}, _no("wrong-dimension", "x", "4 values")),
-        ({"n": 0.5, "s": "EWR", "p": 1}, _no("missing-feature", "d", f"{_DATE}; here, or within x")),
+        ({"n": 0.5, "s": "EWR", "p": 1}, _no("missing-feature", "d", f"{_DATE}, at the top level or in x")),
         ({"x": {"n": 0.5, "s": "EWR", "p": 1}}, _no("missing-feature", "x.d", _DATE)),
         ({"x": {**_GOOD, "y": 1}}, _no("unknown-feature", "x", "the model's features only")),
         ({"x": 5}, _no("wrong-type", "x", "numbers, as array or object")),

@@ -70,8 +70,8 @@ export class Question {
     const body = await within(this.#reply, seconds * 1000);
     if (body === undefined) {
       const known = this.written
-        ? "the bus has the question, so it will be answered, and takes a round"
-        : "it is not known whether the bus has the question; if so it will be answered, and takes a round";
+        ? "the bus has the question: a daemon that serves it will answer it, in a round"
+        : "it is not known whether the bus has the question; if so a daemon will answer it, in a round";
       throw new UnansweredError(`no answer within ${seconds} s; ${known}; wait again instead of asking again`, this);
     }
     const reply = decode(body);

@@ -178,7 +178,7 @@ class JsonCodec(JsonBodies):
         values = [getattr(message, attribute) for attribute in self._attributes]
         for name, value in zip(self._names, values, strict=True):
             if value is msgspec.UNSET:
-                return Rejection(Reason.MISSING_FEATURE, name, f"{self._accepts(name)}; here, or within x")
+                return Rejection(Reason.MISSING_FEATURE, name, f"{self._accepts(name)}, at the top level or in x")
         return values
 
     def _accepts(self, name: str) -> str:

@@ -130,7 +130,7 @@ def _bounds(plan: Plan) -> set[str]:
         f"{len(plan.features)} {_values_called(plan)}{'' if len(plan.features) == 1 else 's'}",
         "the model's features only",
         *(f"{feature.accepts}{null}" for feature in plan.features),
-        *(f"{feature.accepts}{null}; here, or within x" for feature in plan.features),
+        *(f"{feature.accepts}{null}, at the top level or in x" for feature in plan.features),
         "a finite float64 above -1.7976931348623157e+308, which stands for null" if null else "UTF-8",
         *(COLUMNS[feature.kind] for feature in plan.features),
         "a finite float64",
