@@ -3,7 +3,6 @@
 import contextlib
 import http.client
 import io
-import socket
 import tempfile
 import threading
 import time
@@ -21,6 +20,7 @@ from oracle.telemetry.registry import Registry
 from tests.benchmarks.daemon import Bench
 from tests.benchmarks.pairs import Floor, Measure, Row, Settings, paired
 from tests.benchmarks.states import box_plan
+from tests.support.ports import free_port
 
 _SHARDS: Final = 64
 _SCRAPE: Final = Floor("value", 60.0, above=False)
@@ -67,7 +67,7 @@ def _milliseconds(work: Callable[[], object]) -> Measure:
 def measure_cost(settings: Settings) -> Iterator[Row]:
     """Measure queries a second, from the first to the last, with a web server that is scraped, and without one."""
     with tempfile.TemporaryDirectory() as folder:
-        port = _free_port()
+        port = free_port()
         bench = Bench(
             Path(folder), box_plan(settings.narrow, settings.epsilon), "parquet", settings.parquet_rows, web_port=port
         )
@@ -79,11 +79,6 @@ def measure_cost(settings: Settings) -> Iterator[Row]:
         value, baseline = paired(settings, monitored, lambda: bench.rows / bench.serve().serving_seconds)
         name = "watching, Parquet in and out with a scrape a second, against no web server"
         yield Row(name, value, "queries/s", baseline, _COST)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 @contextlib.contextmanager

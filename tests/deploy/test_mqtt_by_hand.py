@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
-from tests.support.mosquitto import free_port, mosquitto_binary
+from tests.support.mosquitto import mosquitto_binary
 from tests.support.pages import ROOT, comparable, read_blocks, run_blocks
+from tests.support.ports import free_port
 
 _PAGE = ROOT / "deploy" / "mqtt" / "README.md"
 

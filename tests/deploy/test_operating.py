@@ -2,11 +2,11 @@
 
 import re
 import shutil
-import socket
 
 import pytest
 
 from tests.support.pages import ROOT, comparable, read_blocks, run_blocks
+from tests.support.ports import free_port
 
 _QUICK_START = read_blocks(ROOT / "README.md", "Watch it in 15 lines")
 _PAGE = ROOT / "deploy" / "OPERATING.md"
@@ -26,9 +26,7 @@ def topics_gone(broker):
 @pytest.mark.timeout(1800)
 def test_every_command_does_what_the_pages_show(topics_gone, tmp_path):
     """From nothing to a monitored daemon, then through backup, restore and all the rest, on files and a real broker."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        port = held.getsockname()[1]
+    port = free_port()
     work = tmp_path / "work"
     work.mkdir()
     real = {
@@ -38,8 +36,7 @@ def test_every_command_does_what_the_pages_show(topics_gone, tmp_path):
         "/srv/perpetua": str(work),
     }
     ran = run_blocks(_BLOCKS, work, real)
-    shown = "\n---\n".join(ran.outputs)
-    assert ran.code == 0, shown
+    assert ran.code == 0, ran.shown
     assert [comparable(output) for output in ran.outputs] == [comparable(block.output) for block in _BLOCKS]
     answers = (work / "demo" / "answers.jsonl").read_bytes().splitlines()
     queries = (work / "demo" / "queries.jsonl").read_bytes().splitlines()

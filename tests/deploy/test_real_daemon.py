@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.folders import command, environment, long_plan, make_state, write_config, write_log
 from tests.support.monitored import METRICS, TRUTH_METRICS
-from tests.support.mosquitto import free_port
+from tests.support.ports import free_port
 from tests.support.prometheus import DEPLOY, prometheus
 from tests.support.waiting import TIMEOUT
 

@@ -1,11 +1,11 @@
 """The tutorial does what it says: every command is run behind the quick start's, and prints what the page shows."""
 
 import re
-import socket
 
 import pytest
 
 from tests.support.pages import ROOT, comparable, read_blocks, run_blocks
+from tests.support.ports import free_port
 
 _PAGE = ROOT / "docs" / "tutorial.md"
 _TUTORIAL = read_blocks(_PAGE)
@@ -15,14 +15,11 @@ _BLOCKS = [*read_blocks(ROOT / "README.md", "Watch it in 15 lines"), *_TUTORIAL]
 @pytest.mark.slow
 def test_every_command_does_what_the_page_shows(tmp_path):
     """From the quick start's stopped daemon through a rejection, a kill, and a refusal."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        port = held.getsockname()[1]
+    port = free_port()
     work = tmp_path / "work"
     work.mkdir()
     ran = run_blocks(_BLOCKS, work, {"127.0.0.1:9464": f"127.0.0.1:{port}", "port = 9464": f"port = {port}"})
-    shown = "\n---\n".join(ran.outputs)
-    assert ran.code == 0, shown
+    assert ran.code == 0, ran.shown
     assert [comparable(output) for output in ran.outputs] == [comparable(block.output) for block in _BLOCKS]
 
 

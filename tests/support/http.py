@@ -11,7 +11,7 @@ import httpx
 from oracle.planning.plan import Plan
 from tests.support.configs import write_secret
 from tests.support.folders import command, long_plan, make_state
-from tests.support.mosquitto import free_port
+from tests.support.ports import free_port
 from tests.support.served import Served
 from tests.support.waiting import TIMEOUT, eventually
 

@@ -1,8 +1,6 @@
 """A real Mosquitto on loopback: own configuration, free port, own folder; killed by its process id."""
 
-import contextlib
 import os
-import secrets
 import shutil
 import signal
 import socket
@@ -12,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from tests.support.ports import free_port
 from tests.support.waiting import TIMEOUT, eventually
 
 _PLACES: Final = "/usr/sbin:/usr/local/sbin"
@@ -36,16 +35,6 @@ def write_passwords(path: Path, **users: str) -> None:
         create = [] if number else ["-c"]
         subprocess.run([program, "-b", *create, str(path), name, password], check=True, capture_output=True)
     path.chmod(0o644)
-
-
-def free_port() -> int:
-    """Return a port of loopback that nobody listens on, and that no outgoing connection is given meanwhile."""
-    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    candidates = range(10_000, lowest) if lowest > 12_000 else range(61_000, 65_536)
-    while True:
-        port = secrets.choice(candidates)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
 
 
 class Mosquitto:

@@ -14,6 +14,7 @@ from tests.support.folders import environment
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 _SECONDS: Final = 1700
+_LOG: Final = 2000
 _MARK: Final = "--- block"
 _BLOCK: Final = re.compile(
     r"^(?P<indent> *)```sh\n(?P<commands>.*?)^(?P=indent)```\n"
@@ -49,10 +50,17 @@ class Ran:
     Attributes:
         code: The shell's exit code.
         outputs: What each block printed, as far as it came.
+        logs: The ends of the logs in the folder, by path.
     """
 
     code: int
     outputs: Sequence[str]
+    logs: Mapping[str, str]
+
+    @property
+    def shown(self) -> str:
+        """What to look at when it failed: outputs and logs."""
+        return "\n---\n".join([*self.outputs, *(f"{path}:\n{text}" for path, text in self.logs.items())])
 
 
 def read_blocks(page: Path, section: str = "") -> list[Block]:
@@ -103,7 +111,8 @@ def run_blocks(blocks: Sequence[Block], folder: Path, addresses: Mapping[str, st
         text = output.read()
     for named, real in addresses.items():
         text = text.replace(real, named)
-    return Ran(done.returncode, text.split(f"\n{_MARK}\n")[1:])
+    logs = {str(path): path.read_text(errors="replace")[-_LOG:] for path in sorted(folder.rglob("*.log"))}
+    return Ran(done.returncode, text.split(f"\n{_MARK}\n")[1:], logs)
 
 
 def comparable(output: str) -> str:

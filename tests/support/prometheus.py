@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import yaml
 
-from tests.support.mosquitto import free_port
+from tests.support.ports import free_port
 from tests.support.waiting import TIMEOUT, eventually
 
 DEPLOY: Final = Path(__file__).resolve().parents[2] / "deploy"

@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 
 import httpx
 
-from tests.support.mosquitto import free_port
+from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
 _API: Final = "/apis/ccompat/v7"

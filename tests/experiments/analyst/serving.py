@@ -3,7 +3,6 @@
 import contextlib
 import json
 import shutil
-import socket
 import subprocess
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.support.folders import command, environment, perpetua, write_config
+from tests.support.ports import free_port
 from tests.support.waiting import TIMEOUT, eventually
 
 _TOPICS: Final = {"source": "flights.questions", "sink": "flights.answers"}
@@ -48,9 +48,7 @@ class Daemon:
     def __init__(self, folder: Path, servers: str | None) -> None:
         self._folder = folder
         self._servers = servers
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         self.page = f"http://127.0.0.1:{port}/"
         web = {"port": port}
         state = {"folder": str(folder / "state"), "snapshot_rounds": 5000}
