@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -15,6 +16,9 @@ from connectors.kafka.sink import KafkaSink
 from connectors.kafka.writer import Writer
 from connectors.retry import retry
 from oracle.errors import BusError
+
+_OPEN_SECONDS: Final = 5.0
+"""Most time in which a transaction ends that has been committed; others stay open."""
 
 POINTS: Final = ("begin_transaction", "send_batch", "send_offsets_to_transaction", "commit_transaction")
 """Methods of a producer, in the order of a transaction."""
@@ -114,17 +118,20 @@ def settings_of(broker: Any, topic: Callable[..., str], group: str, partitions: 
 
 
 async def records(settings: KafkaSettings, topic: str, partition: int) -> list[bytes]:
-    """Return what readers of committed records see now."""
+    """Return what readers of committed records see: brokers end a transaction a little after they have said so."""
+    part = TopicPartition(topic, partition)
+    async with AIOKafkaConsumer(bootstrap_servers=settings.servers) as everything:
+        written = (await everything.end_offsets([part]))[part]
     consumer = AIOKafkaConsumer(
         bootstrap_servers=settings.servers, isolation_level="read_committed", auto_offset_reset="earliest"
     )
     await consumer.start()
     try:
-        part = TopicPartition(topic, partition)
         consumer.assign([part])
         end = (await consumer.end_offsets([part]))[part]
         found: list[bytes] = []
-        while await consumer.position(part) < end:
+        patience = time.monotonic() + _OPEN_SECONDS
+        while (at := await consumer.position(part)) < written and (at < end or time.monotonic() < patience):
             found += [one.value or b"" for one in (await consumer.getmany(part, timeout_ms=200)).get(part, [])]
         return found
     finally:
