@@ -8,14 +8,12 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from connectors.base import JSON, Commit, Replies
 from connectors.kafka.internals import fill
 from connectors.kafka.metadata import MAX_BYTES
+from connectors.kafka.progress import Asked
 from connectors.kafka.reply_headers import dead_letter, reply_headers, reply_topic
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import BusError, StorageError
 
 __all__ = ["CommitBatches", "named_topics"]
-
-Asked = Sequence[tuple[int, bytes | None]]
-"""Offset and value of the records that replies answer, one for each."""
 
 _PLAIN: Final = reply_headers(JSON, ())
 
@@ -69,7 +67,7 @@ class CommitBatches:
             commit: What to write.
             now: The records' time (ms).
             unavailable: Reply topics that nothing is written to; dead letters are, instead of those replies.
-            asked: What the replies answer; needed where something is unavailable, or too large.
+            asked: Tells what the replies answer.
         """
         self.given_up = 0
         batches: dict[str, BatchBuilder] = {}
@@ -104,7 +102,7 @@ class CommitBatches:
     def _runs(self, commit: Commit, now: int, unavailable: Collection[str], asked: Asked) -> Iterable[_Run]:
         """Yield records in runs of one topic and the same headers: most answers differ in their bodies only."""
         replies, start = commit.replies, 0
-        for number in sorted({*_apart(replies), *self.too_large(replies)}):
+        for number in sorted({*_apart(replies), *self._too_large(replies)}):
             yield from self._together(replies.part(start, number))
             yield from self._alone(replies, number, unavailable, asked)
             start = number + 1
@@ -141,7 +139,7 @@ class CommitBatches:
             return
         noted = key if settings.dead_letter_bodies else None  # it may be as private as the body
         if lost:
-            offset, query = asked[number]
+            offset, query = asked()[number]
             yield self._note(noted, "undelivered", offset, query or b"", reply_topic=topic)
         if rejected is not None:
             yield self._note(noted, rejected.reason, rejected.position - 1, rejected.body)
@@ -155,7 +153,7 @@ class CommitBatches:
             key, note = None, dead_letter(reason, query, body, bodies=False, **more)
         return topic, _PLAIN, [key], [note]
 
-    def too_large(self, replies: Replies) -> list[int]:
+    def _too_large(self, replies: Replies) -> list[int]:
         """Return the numbers of those replies that may be larger than their topics take."""
         named = (self._settings.answers, *self._settings.reply_topics)
         least = min((self._batch_bytes[name] for name in named if name in self._batch_bytes), default=None)

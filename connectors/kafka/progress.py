@@ -1,14 +1,19 @@
 """What a partition's source has read and its sink has committed: the one thing that the two share."""
 
 import bisect
+import functools
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from operator import attrgetter
 
 from connectors.kafka.offset_metadata import OffsetMetadata
 from connectors.kafka.record_batches import Record
 
-__all__ = ["Progress"]
+__all__ = ["Asked", "Progress"]
+
+Asked = Callable[[], Sequence[tuple[int, bytes | None]]]
+"""Tells offset and value of the records that replies answer, one for each."""
 
 _offset = attrgetter("offset")
 
@@ -49,11 +54,12 @@ class Progress:
         self._pending.clear()
         self._leaving = None
 
-    def queries(self, position: int, count: int) -> list[tuple[int, bytes | None]]:
-        """Return offset and value of the last so many records before `position`; offset -1 of those not known."""
-        records = [record for batch in self._pending for record in batch if record.offset < position]
-        found = [(record.offset, record.value) for record in records[-count:]]
-        return [*([(-1, None)] * (count - len(found))), *found]
+    def queries(self, position: int, count: int) -> Asked:
+        """Return what tells offset and value of the last so many records before `position`, also once they are taken.
+
+        It tells the offset -1 of those not known.
+        """
+        return functools.cache(partial(_last_before, tuple(self._pending), position, count))
 
     def take(self, position: int, mark: bytes) -> OffsetMetadata:
         """Return what is to be committed with `position`, of which the oracle's mark is a part.
@@ -92,3 +98,9 @@ class Progress:
             if records[-1].offset >= answered:
                 return records[bisect.bisect_left(records, answered, key=_offset)]
         return None
+
+
+def _last_before(pending: Sequence[Sequence[Record]], position: int, count: int) -> Sequence[tuple[int, bytes | None]]:
+    records = [record for batch in pending for record in batch if record.offset < position]
+    found = [(record.offset, record.value) for record in records[-count:]]
+    return [*([(-1, None)] * (count - len(found))), *found]

@@ -152,8 +152,7 @@ class KafkaSink(Sink):
         """
         check_metadata(commit.metadata)
         replies = named_topics(commit.replies, self._settings)
-        needs_asked = replies or self._commit_batches.too_large(commit.replies)
-        asked = self._progress.queries(commit.position, len(commit.replies)) if needs_asked else []
+        asked = self._progress.queries(commit.position, len(commit.replies))
         metadata = self._progress.take(commit.position, commit.metadata)
         while True:
             unavailable = await self._look_at(replies)

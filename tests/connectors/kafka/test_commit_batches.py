@@ -26,10 +26,9 @@ _REPLY = st.builds(
 def _made(replies, batch_bytes, **settings):
     """Return the maker, and topic and batch of all that it makes for some replies."""
     made = CommitBatches(replace(_SETTINGS, **settings), 0, {"a": 1, "d": 1}, batch_bytes)
-    # As the sink does: what was asked is looked up only where something may be too large.
-    asked = [(number, b"") for number in range(len(replies))] if made.too_large(Replies.of(replies)) else []
+    asked = [(number, b"") for number in range(len(replies))]
     commit = Commit(Replies.of(replies), [], 1, b"")
-    return made, [(topic, batch) for topic, _, batch in made.batches(commit, 1000, (), asked)]
+    return made, [(topic, batch) for topic, _, batch in made.batches(commit, 1000, (), lambda: asked)]
 
 
 def _batches(replies, batch_bytes):
@@ -128,7 +127,7 @@ def test_runs_write_what_one_by_one_would_be_written(replies, unavailable, dead_
     expected = list(_one_by_one(commit, made, settings, unavailable, asked))
     found = [
         (topic, headers, key, body)
-        for topic, headers, keys, values in made._runs(commit, 0, unavailable, asked)
+        for topic, headers, keys, values in made._runs(commit, 0, unavailable, lambda: asked)
         for key, body in zip(keys, values, strict=True)
     ]
     assert found == expected

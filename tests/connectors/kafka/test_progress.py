@@ -32,13 +32,14 @@ def test_a_commit_holds_the_time_of_its_last_record_and_how_far_nothing_is_behin
     assert progress.take(11, b"m").timestamp == -1
 
 
-def test_queries_of_a_commit_are_known_until_it_is_taken():
+def test_queries_of_a_commit_are_known_when_it_is_taken():
     """Those that are not are told by the offset -1: answers to records that were read before a restart."""
     progress = _progress([0, 1], [2])
-    assert progress.queries(3, 2) == [(1, b"1"), (2, b"2")]
-    assert progress.queries(2, 3) == [(-1, None), (0, b"0"), (1, b"1")]
+    assert progress.queries(3, 2)() == [(1, b"1"), (2, b"2")]
+    before = progress.queries(2, 3)
     progress.take(2, b"m")
-    assert progress.queries(3, 2) == [(-1, None), (2, b"2")]
+    assert before() == [(-1, None), (0, b"0"), (1, b"1")]
+    assert progress.queries(3, 2)() == [(-1, None), (2, b"2")]
 
 
 def test_the_oldest_record_stays_until_its_commit_is_durable():

@@ -327,10 +327,15 @@ async def test_a_topic_that_is_gone_stops_its_own_model_only(four, topic, broker
         assert await answers(four, partition) == in_all(partition, 7)
 
 
-@pytest.mark.parametrize("most", [500, 70], ids=["the message", "the marker of the transaction's end too"])
-async def test_a_message_that_the_broker_refuses_is_its_own_partitions_trouble(four, topic, broker, most):
+@pytest.mark.parametrize(
+    ("most", "noted"),
+    [(500, False), (500, True), (70, False)],
+    ids=["the message", "the message, which is noted", "the marker of the transaction's end too"],
+)
+async def test_a_message_that_the_broker_refuses_is_its_own_partitions_trouble(four, topic, broker, most, noted):
     """The transaction is undone for all; all others commit what they had in it, once: also where it never ends."""
-    other, told = beside(four, topic), _Observer()
+    dead = topic(word="dead") if noted else None
+    other, told = replace(beside(four, topic), dead_letter=dead), _Observer()
     async with processes(replace(four, shared=True), 1) as (process,), contextlib.AsyncExitStack() as stack:
         picky = KafkaSink(other, 0, observer=told, writer=process.writer)
         stack.push_async_callback(picky.close)
@@ -349,6 +354,9 @@ async def test_a_message_that_the_broker_refuses_is_its_own_partitions_trouble(f
         assert process.producer is not producer
     for partition in range(2):
         assert await answers(four, partition) == in_all(partition, process.reached[partition])
+    if noted:
+        (note,) = await answers(replace(four, answers=dead), 0)
+        assert b"undelivered" in note
 
 
 class _Observer:
