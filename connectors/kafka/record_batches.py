@@ -149,7 +149,7 @@ class _Batch:
 
         Query topics have neither compressed batches nor, unless they are compacted, gaps.
         """
-        fast, data, at = self._fast, self._data, _RECORDS_AT
+        fast, data, at = self._fast, self._data.tobytes(), _RECORDS_AT
         (count,) = _LENGTH.unpack_from(data, _COUNT_AT)
         if fast.compression_type or count != fast.last_offset_delta + 1:
             return False

@@ -258,5 +258,7 @@ def _deliveries(records: Sequence[Record], answer_ids: AnswerIds, default: str) 
             one = kept_headers(record.headers, structured=kind == CLOUD_EVENT)
             event = kind == CLOUD_EVENT or is_event(one)
             kept[number] = (*one, (ANSWER_ID, answer_ids.of(record.offset))) if event else one
-    positions = [record.offset + 1 for record in records]
+    first, last = records[0].offset, records[-1].offset
+    without_gaps = last - first == len(records) - 1
+    positions = list(range(first + 1, last + 2)) if without_gaps else [record.offset + 1 for record in records]
     return Deliveries(positions, list(map(_value, records)), kinds, kept, list(map(_key, records)))

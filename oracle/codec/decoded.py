@@ -1,6 +1,6 @@
 """What deliveries become on their way to a predictor, whatever they ask; and what codecs share."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, repeat
 from typing import Final, NamedTuple, Protocol, cast
@@ -19,8 +19,9 @@ __all__ = ["Block", "DecodedBatch", "Part", "Run", "decode_in_runs", "joined"]
 Part = Identifier | ArrowQueries | Several | Rejection
 Block = tuple[NDArray[np.float64], NDArray[np.bool_]]
 
+_LONG_RUN: Final = 1024
 _RUN: Final = 256
-"""So many deliveries are decoded together; where one of them is no query, all of them are decoded one by one."""
+"""So many deliveries are decoded together; where one of many is no query, fewer are; of these, one by one."""
 
 _SHORTEST_RUN: Final = 32
 
@@ -107,16 +108,28 @@ def decode_in_runs(
     sizes: list[int] = []
     blocks: list[Block] = []
     plain = True
-    for start in range(0, len(deliveries), _RUN):
-        some = deliveries.part(start, start + _RUN)
-        run = _decode_together(reader, width, some)
-        if run is None:
-            plain, run = False, decode_others(some)
+    for some, found in _runs(reader, width, deliveries, _LONG_RUN):
+        if found is None:
+            plain = False
+        run = found or decode_others(some)
         parts += run.parts
         blocks += run.blocks
         sizes += run.sizes
     features, present = joined(blocks, width)
     return DecodedBatch(features, present, deliveries, parts, list(accumulate(sizes)), plain)
+
+
+def _runs(
+    reader: _RunReader, width: int, deliveries: Deliveries, longest: int
+) -> Iterator[tuple[Deliveries, Run | None]]:
+    """Yield deliveries, at most `_RUN`, or so many as were decoded together, and what came of them; None if not all."""
+    for start in range(0, len(deliveries), longest):
+        some = deliveries.part(start, start + longest)
+        run = _decode_together(reader, width, some)
+        if run is None and len(some) > _RUN:
+            yield from _runs(reader, width, some, _RUN)
+        else:
+            yield some, run
 
 
 def _decode_together(reader: _RunReader, width: int, deliveries: Deliveries) -> Run | None:

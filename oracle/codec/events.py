@@ -126,7 +126,7 @@ class EventCodec:
 def open_events(deliveries: Deliveries, limits: Limits) -> Sequence[Event | None]:
     """Return what is in each delivery that is an event in structured mode, None for any other; [] if none is."""
     kinds = deliveries.content_types
-    if kinds.count(CLOUD_EVENT) + kinds.count(_BATCH) == 0:
+    if kinds.count(JSON) == len(kinds) or kinds.count(CLOUD_EVENT) + kinds.count(_BATCH) == 0:
         return []
     return [
         _opened(body, limits, kind) if body is not None and kind in {CLOUD_EVENT, _BATCH} else None

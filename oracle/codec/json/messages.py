@@ -76,7 +76,7 @@ class JsonCodec(JsonBodies):
         ]
         attributes = [(name, beside, msgspec.UNSET) for name in self._attributes]
         renamed = dict(zip(self._attributes, self._names, strict=True))
-        return msgspec.json.Decoder(msgspec.defstruct("Message", [*fields, *attributes], rename=renamed))
+        return msgspec.json.Decoder(msgspec.defstruct("Message", [*fields, *attributes], rename=renamed, gc=False))
 
     def decode_run(self, bodies: Sequence[bytes]) -> tuple[list[Identifier], NDArray[np.float64]] | None:
         """Return ids and float64[n, D] of many messages, the same as `decode` would, if all of them are queries.
