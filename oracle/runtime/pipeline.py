@@ -402,7 +402,8 @@ class Pipeline:
         if quiet:
             self._reporter.took(Work.ANSWER, seconds)
         course = Course(shard.number, batch.deliveries.positions, item.fetched, decoding, seconds if quiet else None)
-        return Answered(outcome, shard.facts(), course, weight(batch.deliveries), in_flight)
+        counts = weight(batch.deliveries) if alone else 1  # a part of a small batch is one
+        return Answered(outcome, shard.facts(), course, counts, in_flight)
 
     async def _look_after(self, stages: asyncio.TaskGroup, notice: _Notice) -> None:
         """Do what waits until nothing is to be answered, if all that was answered is durable."""

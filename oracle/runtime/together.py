@@ -159,7 +159,12 @@ class _Worker:
                     handed.run()
                     self.ran.append(handed)
         finally:
-            self.ended.get_loop().call_soon_threadsafe(self.ended.set_result, None)
+            self.ended.get_loop().call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        """Tell all whose works were run, before whoever leads hears that there are no more."""
+        self.tell()
+        self.ended.set_result(None)
 
     def tell(self) -> None:
         """Tell all whose works were run."""
