@@ -152,7 +152,8 @@ class KafkaSink(Sink):
         """
         check_metadata(commit.metadata)
         replies = named_topics(commit.replies, self._settings)
-        asked = self._progress.queries(commit.position, len(commit.replies))
+        is_noted = self._settings.dead_letter is not None  # else nobody looks, and nothing is kept for it
+        asked = self._progress.queries(commit.position, len(commit.replies)) if is_noted else tuple
         metadata = self._progress.take(commit.position, commit.metadata)
         while True:
             unavailable = await self._look_at(replies)

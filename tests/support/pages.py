@@ -111,7 +111,9 @@ def run_blocks(blocks: Sequence[Block], folder: Path, addresses: Mapping[str, st
         text = output.read()
     for named, real in addresses.items():
         text = text.replace(real, named)
-    logs = {str(path): path.read_text(errors="replace")[-_LOG:] for path in sorted(folder.rglob("*.log"))}
+    logs = {
+        str(path): path.read_text(errors="replace")[-_LOG:] for path in sorted(folder.rglob("*.log")) if path.is_file()
+    }
     return Ran(done.returncode, text.split(f"\n{_MARK}\n")[1:], logs)
 
 

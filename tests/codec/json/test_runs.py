@@ -202,7 +202,7 @@ def test_a_batch_is_its_messages_one_by_one(seed, forms, odd):
     """Ids, features, rows, rejections and replies of a batch are those of its messages, each decoded alone."""
     rng = random.Random(seed)  # noqa: S311  # test data
     codec = BatchCodec(small_plan())
-    contents = _bodies(rng, rng.choice([31, 32, 40, 256, 257, 600]), forms, odd)
+    contents = _bodies(rng, rng.choice([31, 32, 40, 256, 257, 600, 1024, 1025, 1056, 2300]), forms, odd)
     deliveries = [
         Delivery(
             number,

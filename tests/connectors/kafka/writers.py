@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -130,8 +131,9 @@ async def records(settings: KafkaSettings, topic: str, partition: int) -> list[b
         consumer.assign([part])
         end = (await consumer.end_offsets([part]))[part]
         found: list[bytes] = []
-        patience = time.monotonic() + _OPEN_SECONDS
-        while (at := await consumer.position(part)) < written and (at < end or time.monotonic() < patience):
+        patience = math.inf  # until all that could be read at once was
+        while (at := await consumer.position(part)) < written and time.monotonic() < patience:
+            patience = min(patience, time.monotonic() + _OPEN_SECONDS) if at >= end else math.inf
             found += [one.value or b"" for one in (await consumer.getmany(part, timeout_ms=200)).get(part, [])]
         return found
     finally:
