@@ -1,21 +1,20 @@
 """How long an answer takes, from the producer's clock to when a reader of committed records may have it."""
 
 import asyncio
-import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from aiokafka import AIOKafkaProducer
 from aiokafka.producer.message_accumulator import BatchBuilder
-from confluent_kafka import Consumer, TopicPartition
+from aiokafka.record.memory_records import MemoryRecords
+from numpy.typing import NDArray
 
 from tests.benchmarks.kafka_trial import Service, Trial
 
 _TICK: Final = 0.005
-_LOOK: Final = 0.001
 _WARM: Final = 200
 _LEFT_OUT: Final = 0.25
 """Share of the queries at the beginning that are not counted."""
@@ -29,32 +28,6 @@ class Delays:
     p99: float
 
 
-@dataclass
-class _OffsetReader:
-    """Notes when the answer topic's last stable offset was seen to move: what lies before it is readable."""
-
-    trial: Trial
-    seen: list[tuple[float, int]] = field(default_factory=list)
-    ended: threading.Event = field(default_factory=threading.Event)
-
-    def run(self) -> None:
-        """Look until it is over."""
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.trial.broker.servers,
-                "group.id": "watch",
-                "isolation.level": "read_committed",
-            }
-        )
-        part = TopicPartition(self.trial.answers, 0)
-        while not self.ended.is_set():
-            _, stable = consumer.get_watermark_offsets(part, timeout=5.0, cached=False)
-            if not self.seen or stable > self.seen[-1][1]:
-                self.seen.append((time.time(), stable))
-            time.sleep(_LOOK)
-        consumer.close()
-
-
 def delays(trial: Trial, service: Service, bodies: Sequence[bytes], rate: float) -> Delays:
     """Produce queries to partition 0 at an even rate, and time their answers.
 
@@ -65,26 +38,34 @@ def delays(trial: Trial, service: Service, bodies: Sequence[bytes], rate: float)
         rate: Queries a second.
     """
     warm = min(_WARM, len(bodies))
-    reader = _OffsetReader(trial)
-    thread = threading.Thread(target=reader.run, daemon=True)
     with trial, service.running(trial) as processes:
         trial.send(trial.producer(), bodies[:warm], 0)
         trial.wait(warm, processes)
-        thread.start()
         made = asyncio.run(_produce(trial, bodies, rate))
         trial.wait(warm + len(bodies), processes)
-        time.sleep(10 * _LOOK)
-        reader.ended.set()
-        thread.join()
-        answers = trial.read(0, warm + len(bodies))[warm:]
-    offsets = np.array([answer.offset() for answer in answers])
-    times, stable = (np.array(column) for column in zip(*reader.seen, strict=True))
-    readable = times[np.searchsorted(stable, offsets, side="right")]
-    taken = (readable - made)[int(len(made) * _LEFT_OUT) :]
+        offsets = np.array([answer.offset() for answer in trial.read(0, warm + len(bodies))[warm:]])
+        until, times = _readable(trial)
+    taken = (times[np.searchsorted(until, offsets)] - made)[int(len(made) * _LEFT_OUT) :]
     return Delays(float(np.percentile(taken, 50)), float(np.percentile(taken, 99)))
 
 
-async def _produce(trial: Trial, bodies: Sequence[bytes], rate: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _readable(trial: Trial) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return offsets of the answer topic, and when (seconds) all up to each became readable, by the broker's own files.
+
+    What was written in a transaction is readable from the marker on that ends it, which a broker gives to no reader; a
+    batch without one from when it was written.
+    """
+    found = []
+    for segment in sorted((trial.broker.folder / "data" / f"{trial.answers}-0").glob("*.log")):
+        records = MemoryRecords(segment.read_bytes())
+        while (batch := records.next_batch()) is not None:
+            if batch.is_control_batch or not batch.is_transactional:
+                found.append((batch.base_offset + batch.last_offset_delta, batch.max_timestamp / 1000))
+    offsets, times = zip(*found, strict=True)
+    return np.array(offsets), np.array(times)
+
+
+async def _produce(trial: Trial, bodies: Sequence[bytes], rate: float) -> NDArray[np.float64]:
     """Produce in small steps, whose batches were built before; return when each query was handed to the producer.
 
     A producer that takes records one by one needs most of a core at the rates that are measured here, and on a small

@@ -29,6 +29,7 @@ class Settings:
         questions: Questions about a table that are answered at a stretch.
         epsilon: Of all models.
         kafka_pairs: The same over Kafka, whose broker becomes faster for about a minute.
+        kafka_turns: How often delays are measured of each, of which the medians count.
         kafka_records: Records with one query each.
         kafka_messages: Arrow messages.
         kafka_rows: Rows of each.
@@ -57,6 +58,7 @@ class Settings:
     questions: int = 16_384
     epsilon: float = 4.0
     kafka_pairs: int = 6
+    kafka_turns: int = 9
     kafka_records: int = 400_000
     kafka_messages: int = 8_000
     kafka_rows: int = 1_000

@@ -24,6 +24,7 @@ _TINY = Settings(
     directions=2,
     epsilon=8.0,
     kafka_pairs=1,
+    kafka_turns=1,
     kafka_records=1_600,
     kafka_messages=10,
     kafka_rows=20,

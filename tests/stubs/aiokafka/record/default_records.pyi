@@ -9,6 +9,8 @@ class _DefaultRecordBatchPy:
     first_timestamp: int
     last_offset_delta: int
     max_timestamp: int
+    is_control_batch: bool
+    is_transactional: bool
     producer_epoch: int
     producer_id: int
     timestamp_type: int
