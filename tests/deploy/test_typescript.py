@@ -247,6 +247,16 @@ def test_kafka(kafka: KafkaModelUnderTest, run: _Run):
     _run_the_page(kafka)
 
 
+def test_kafka_loading(kafka: KafkaModelUnderTest, run: _Run, monkeypatch: pytest.MonkeyPatch):
+    """A group's coordinator that is loading yet is waited for, and the client asks as ever."""
+    kafka.serve(kafka.config())
+    monkeypatch.setenv("LOADING", "3")
+    program = run("kafka", kafka.broker.servers, kafka.queries, kafka.answers)
+    assert program.opened is None
+    assert program.ask("a", {"id": "a", **_QUERY})["id"] == "a"
+    assert program.close() == 0
+
+
 @pytest.mark.slow
 def test_kafka_restarts(own_broker: Broker, run: _Run):
     """A broker that is killed while questions are written has each of them once, in the order of asking."""

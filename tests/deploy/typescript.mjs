@@ -19,6 +19,20 @@ async function run(question, seconds) {
   }
 }
 
+// A coordinator that is still loading, as often as told.
+if (process.env.LOADING) {
+  const { createRequire } = await import("node:module");
+  const require = createRequire(import.meta.resolve("perpetua-client/kafka"));
+  const { prototype } = require("kafkajs/src/broker/index.js");
+  const { createErrorFromCode } = require("kafkajs/src/protocol/error.js");
+  const { joinGroup } = prototype;
+  let left = Number(process.env.LOADING);
+  prototype.joinGroup = async function (request) {
+    if (left-- > 0) throw createErrorFromCode(14);
+    return joinGroup.call(this, request);
+  };
+}
+
 let client;
 try {
   client = await (await import(`perpetua-client/${bus}`))[bus](...settings.map((one) => JSON.parse(one)));

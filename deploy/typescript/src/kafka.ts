@@ -9,6 +9,7 @@ import { Backoff, CLOSED, refuseAll, sent } from "./waiting.js";
 import type { Told } from "./waiting.js";
 
 const BATCH_BYTES = 16_384;
+const JOIN_MILLISECONDS = 30_000;
 const REFUSALS = new Set([
   "CLUSTER_AUTHORIZATION_FAILED",
   "GROUP_AUTHORIZATION_FAILED",
@@ -104,27 +105,41 @@ class KafkaBus implements Bus {
   async #read(admin: Admin, answered: Answered, failed: Failed): Promise<void> {
     const topic = this.#replies;
     const ends = await admin.fetchTopicOffsets(topic);
+    let opened = false;
+    let crash: Error | undefined;
+    let passes = false;
     const consumer = (this.#consumer = this.#kafka.consumer({
       groupId: this.#group,
       allowAutoTopicCreation: false,
       maxWaitTimeInMs: 500, // which closing waits for
-      retry: { retries: 20, maxRetryTime: 2000 },
+      retry: {
+        retries: 20,
+        maxRetryTime: 2000,
+        restartOnFailure: async () => ((passes = true), opened), // asked about what passes only
+      },
     }));
-    let crash: Error | undefined;
     consumer.on(consumer.events.CRASH, ({ payload }) => {
       crash = payload.error;
-      if (!payload.restart && !this.#closing.signal.aborted) failed(translated(payload.error));
+      if (opened && !payload.restart && !this.#closing.signal.aborted) failed(translated(payload.error));
     });
     await consumer.connect();
     await consumer.subscribe({ topic, fromBeginning: true }); // of partitions that are added later
-    await consumer.run({
-      autoCommitInterval: 1000,
-      eachMessage: async ({ message }) => {
-        const correlation = message.headers?.["correlation-id"];
-        if (correlation !== undefined) answered(String(correlation), String(message.value ?? ""));
-      },
-    });
-    if (crash !== undefined) throw crash;
+    // kafkajs gives up at once if the group's coordinator is still loading, or has just moved.
+    const backoff = new Backoff();
+    for (const end = Date.now() + JOIN_MILLISECONDS; !opened; ) {
+      crash = undefined;
+      passes = false;
+      await consumer.run({
+        autoCommitInterval: 1000,
+        eachMessage: async ({ message }) => {
+          const correlation = message.headers?.["correlation-id"];
+          if (correlation !== undefined) answered(String(correlation), String(message.value ?? ""));
+        },
+      });
+      if (crash === undefined) opened = true;
+      else if (!passes || Date.now() > end) throw crash;
+      else await backoff.pause(this.#closing.signal);
+    }
     const places = ends.map(({ partition, high }) => ({ topic, partition, offset: high }));
     await consumer.commitOffsets(places);
     for (const place of places) consumer.seek(place);
