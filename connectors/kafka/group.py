@@ -1,18 +1,19 @@
-"""What the coordinator of a consumer group says: who is in the group."""
+"""What the coordinator of a consumer group says and does: who is in the group, and who is in it no more."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from aiokafka import AIOKafkaClient, errors
 from aiokafka.protocol.admin import DescribeGroupsRequest
 from aiokafka.protocol.coordination import FindCoordinatorRequest
+from aiokafka.protocol.group import LeaveGroupRequest
 
 from connectors.kafka.client import CLIENT_ID, admin
 from connectors.kafka.internals import connections
 from connectors.kafka.settings import KafkaSettings
 from connectors.retry import Backoff, retry
 
-__all__ = ["Member", "foreign_members", "listed", "members", "until_coordinated"]
+__all__ = ["Member", "foreign_members", "listed", "members", "remove", "until_coordinated"]
 
 _Answer = TypeVar("_Answer")
 
@@ -76,12 +77,34 @@ async def foreign_members(client: AIOKafkaClient, settings: KafkaSettings) -> st
     )
 
 
+async def remove(client: AIOKafkaClient, settings: KafkaSettings, ended: Iterable[str]) -> None:
+    """Take members out of the group, by the ids that it gave them, as if they had left; one that goes on joins again.
+
+    Raises:
+        KafkaError: An error of the client's.
+    """
+
+    async def ask() -> None:
+        coordinator = await _coordinator(client, settings.group)
+        for member in ended:
+            code = (await client.send(coordinator, LeaveGroupRequest(settings.group, member))).error_code
+            if code != errors.UnknownMemberIdError.errno:
+                _check(code)
+
+    await until_coordinated(ask, settings.request_seconds)
+
+
 async def _ask(client: AIOKafkaClient, group: str) -> list[Member]:
-    found = await client.send(client.get_random_node(), FindCoordinatorRequest(group, _GROUP))
-    _check(found.error_code)
-    (described,) = (await client.send(found.coordinator_id, DescribeGroupsRequest([group]))).to_object()["groups"]
+    coordinator = await _coordinator(client, group)
+    (described,) = (await client.send(coordinator, DescribeGroupsRequest([group]))).to_object()["groups"]
     _check(described["error_code"])
     return [Member(member["client_id"], member["client_host"]) for member in described["members"]]
+
+
+async def _coordinator(client: AIOKafkaClient, group: str) -> int:
+    found = await client.send(client.get_random_node(), FindCoordinatorRequest(group, _GROUP))
+    _check(found.error_code)
+    return int(found.coordinator_id)
 
 
 def _check(code: int) -> None:

@@ -5,13 +5,13 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError
 
 from connectors.kafka.client import admin, make_member, started, still_answered
-from connectors.kafka.group import foreign_members
+from connectors.kafka.group import foreign_members, remove
 from connectors.kafka.internals import connections, is_replaced, membership_of
 from connectors.kafka.metadata import READ, look
 from connectors.kafka.settings import KafkaSettings
@@ -19,14 +19,25 @@ from connectors.kafka.topics import other_partitions
 from connectors.retry import Backoff, retry
 from oracle.errors import BusError, RefusedError
 
-__all__ = ["KafkaMembership"]
+__all__ = ["KafkaMembership", "Names"]
 
 _POLL_MS = 500
 _LOOK_SECONDS = 15.0
+_DISK_SECONDS = 1.0
 
 Assigned = Callable[[frozenset[int]], None]
 Revoked = Callable[[frozenset[int]], Awaitable[None]]
 Counted = Callable[[int], None]
+
+
+class Names(Protocol):
+    """What processes are called in the group, kept beyond their ends."""
+
+    def ended(self) -> list[str]:
+        """Return the members whose processes have ended, and forget them; called in a thread."""
+
+    def keep(self, member: str) -> None:
+        """Keep what this process is called from now on; called in a thread."""
 
 
 def _to_nobody(_partitions: frozenset[int]) -> None:
@@ -91,6 +102,9 @@ class KafkaMembership:
         settings: Of the cluster and the group; the topic is any of them.
         awaited: Topics that are held, or passed over, before the group is joined: all at once is one rebalance.
         on_strangers: Told now and then who else is in the group, in words; None where nobody is.
+        names: By which the group is told of members that were killed, so that it does not wait for their sessions;
+            None where it does. A member that is taken for dead and is not joins again, and what it commits is fenced
+            as in any other rebalance.
     """
 
     def __init__(
@@ -98,8 +112,10 @@ class KafkaMembership:
         settings: KafkaSettings,
         awaited: Iterable[str] = (),
         on_strangers: Callable[[str | None], None] = lambda _text: None,
+        names: Names | None = None,
     ) -> None:
         self._on_strangers = on_strangers
+        self._names = names
         self._settings = settings
         self._topics: dict[str, _Topic] = {}
         self._awaited = set(awaited)
@@ -198,6 +214,7 @@ class KafkaMembership:
         async with started(consumer, self._settings, f"group {self._settings.group}"):
             clock = asyncio.get_running_loop().time
             looked, answered = clock(), True
+            await self._remove_ended(consumer)
             subscribed: list[str] = []
             while True:
                 if subscribed != sorted(self._topics):
@@ -217,6 +234,16 @@ class KafkaMembership:
                         await self._look_for_strangers(consumer)
                     looked = clock()
 
+    async def _remove_ended(self, consumer: AIOKafkaConsumer) -> None:
+        """Take out of the group whoever was killed; nothing where that does not work: their sessions will end."""
+        if self._names is None:
+            return
+        reading = asyncio.ensure_future(asyncio.to_thread(self._names.ended))
+        done, _ = await asyncio.wait([reading], timeout=_DISK_SECONDS)
+        if done and reading.result():
+            with contextlib.suppress(KafkaError):
+                await remove(connections(consumer), self._settings, reading.result())
+
     async def _look_for_strangers(self, consumer: AIOKafkaConsumer) -> None:
         with contextlib.suppress(KafkaError):  # the next look will tell
             self._on_strangers(await foreign_members(connections(consumer), self._settings))
@@ -226,6 +253,8 @@ class KafkaMembership:
 
         What was ours, and was not taken before, as the rebalance was our own, is taken now.
         """
+        if self._names is not None:
+            _in_background(asyncio.to_thread(self._names.keep, membership_of(consumer)[0]))
         for name, topic in self._topics.items():
             if self._partitions(consumer, name) > topic.shards:
                 continue

@@ -14,7 +14,7 @@ from connectors.kafka.committed_offset import committed_offset, partition_name
 from connectors.kafka.consumers import SharedConsumer
 from connectors.kafka.errors import TooLargeError
 from connectors.kafka.marks import marks_kept
-from connectors.kafka.membership import KafkaMembership
+from connectors.kafka.membership import KafkaMembership, Names
 from connectors.kafka.moving import cluster_of
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.sink import KafkaSink
@@ -169,10 +169,17 @@ class KafkaGroup:
         settings: Of any of them.
         topics: The query topics of all of them.
         strangers: Told who else is in the group.
+        names: See `KafkaMembership`.
     """
 
-    def __init__(self, settings: KafkaSettings, topics: Iterable[str], strangers: Callable[[str | None], None]) -> None:
-        self.membership = KafkaMembership(settings, topics, strangers)
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        topics: Iterable[str],
+        strangers: Callable[[str | None], None],
+        names: Names | None = None,
+    ) -> None:
+        self.membership = KafkaMembership(settings, topics, strangers, names)
         together = Together()
         self._shared = _Shared(SharedConsumer(settings, together.quiet), Writer(settings), together)
 

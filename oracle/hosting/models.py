@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from connectors.kafka.membership import Names
 from connectors.kafka.settings import KafkaSettings
 from oracle.config.daemon import Config
 from oracle.errors import CorruptSnapshotError, ForeignShardError, PerpetuaError, StorageError
@@ -99,7 +100,11 @@ class _Drawn:
 
 
 def make_fleets(
-    settings: KafkaSettings, openers: Mapping[str, Opener], models: Models, drain_seconds: float
+    settings: KafkaSettings,
+    openers: Mapping[str, Opener],
+    models: Models,
+    drain_seconds: float,
+    names: Names | None = None,
 ) -> tuple[Fleets, Membership]:
     """Return what serves models, and what it is run with.
 
@@ -108,8 +113,9 @@ def make_fleets(
         openers: By the models' names.
         models: Is told of each.
         drain_seconds: Most time for a clean stop.
+        names: See `KafkaMembership`.
     """
-    group = KafkaGroup(settings, (opener.topic for opener in openers.values()), models.strangers)
+    group = KafkaGroup(settings, (opener.topic for opener in openers.values()), models.strangers, names)
 
     async def open_fleet(name: str) -> tuple[Fleet, Membership]:
         asyncio.get_running_loop().call_later(_PATIENCE, group.membership.pass_over, openers[name].topic)

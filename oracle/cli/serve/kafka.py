@@ -13,6 +13,7 @@ from oracle.config.daemon import Config
 from oracle.hosting.kafka import KafkaModel, open_model
 from oracle.hosting.kafka_settings import kafka_settings
 from oracle.hosting.models import Opener, make_fleets, openers_of
+from oracle.state.members import MemberNames
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.models import Models
 
@@ -50,6 +51,7 @@ async def _serve(config: Config, settings: KafkaSettings, openers: Mapping[str, 
     models = Models(openers, log, version=version())
     export = export_of(config, {name: opener.topic for name, opener in openers.items()})
     async with web_beside(config.web, models, log, export):
-        fleets, group = make_fleets(settings, openers, models, config.service.drain_seconds)
+        names = None if settings.instance else MemberNames(config.state.folder, settings.group)
+        fleets, group = make_fleets(settings, openers, models, config.service.drain_seconds, names)
         fleets.install_signals(os._exit)
         await fleets.run(group)

@@ -2,6 +2,9 @@ from collections.abc import Sequence
 
 from aiokafka.protocol.api import Request, RequestStruct
 
+class LeaveGroupRequest(Request[RequestStruct]):
+    def __init__(self, group: str, member_id: str) -> None: ...
+
 class SyncGroupRequest(Request[RequestStruct]):
     def __init__(
         self,
