@@ -62,6 +62,10 @@ class _Program:
         found: bool | None = self._outcome(name)["written"]
         return found
 
+    def has_said(self, name: str) -> bool:
+        """Return whether something was said before what was waited for last."""
+        return name in self._heard
+
     def close(self) -> int:
         """Let it close its client and end."""
         self._process.communicate(timeout=TIMEOUT)
@@ -248,11 +252,12 @@ def test_kafka(kafka: KafkaModelUnderTest, run: _Run):
 
 
 def test_kafka_loading(kafka: KafkaModelUnderTest, run: _Run, monkeypatch: pytest.MonkeyPatch):
-    """A group's coordinator that is loading yet is waited for, and the client asks as ever."""
+    """A group's coordinator that is still loading is waited for, and the client asks as ever."""
     kafka.serve(kafka.config())
     monkeypatch.setenv("LOADING", "3")
     program = run("kafka", kafka.broker.servers, kafka.queries, kafka.answers)
     assert program.opened is None
+    assert program.has_said("loaded")
     assert program.ask("a", {"id": "a", **_QUERY})["id"] == "a"
     assert program.close() == 0
 

@@ -29,6 +29,7 @@ if (process.env.LOADING) {
   let left = Number(process.env.LOADING);
   prototype.joinGroup = async function (request) {
     if (left-- > 0) throw createErrorFromCode(14);
+    say("loaded", null);
     return joinGroup.call(this, request);
   };
 }

@@ -107,7 +107,7 @@ class KafkaBus implements Bus {
     const ends = await admin.fetchTopicOffsets(topic);
     let opened = false;
     let crash: Error | undefined;
-    let passes = false;
+    let transient = false;
     const consumer = (this.#consumer = this.#kafka.consumer({
       groupId: this.#group,
       allowAutoTopicCreation: false,
@@ -115,20 +115,26 @@ class KafkaBus implements Bus {
       retry: {
         retries: 20,
         maxRetryTime: 2000,
-        restartOnFailure: async () => ((passes = true), opened), // asked about what passes only
+        restartOnFailure: async () => {
+          transient = true; // it is asked of no other error
+          return opened && !this.#closing.signal.aborted;
+        },
       },
     }));
     consumer.on(consumer.events.CRASH, ({ payload }) => {
       crash = payload.error;
       if (opened && !payload.restart && !this.#closing.signal.aborted) failed(translated(payload.error));
     });
+    consumer.on(consumer.events.GROUP_JOIN, () => {
+      if (this.#closing.signal.aborted) setImmediate(() => void consumer.disconnect().catch(() => {}));
+    });
     await consumer.connect();
     await consumer.subscribe({ topic, fromBeginning: true }); // of partitions that are added later
-    // kafkajs gives up at once if the group's coordinator is still loading, or has just moved.
+    // kafkajs gives up at once if the group's coordinator is still loading.
     const backoff = new Backoff();
-    for (const end = Date.now() + JOIN_MILLISECONDS; !opened; ) {
+    for (const end = performance.now() + JOIN_MILLISECONDS; !opened; ) {
       crash = undefined;
-      passes = false;
+      transient = false;
       await consumer.run({
         autoCommitInterval: 1000,
         eachMessage: async ({ message }) => {
@@ -137,7 +143,7 @@ class KafkaBus implements Bus {
         },
       });
       if (crash === undefined) opened = true;
-      else if (!passes || Date.now() > end) throw crash;
+      else if (!transient || performance.now() > end) throw crash;
       else await backoff.pause(this.#closing.signal);
     }
     const places = ends.map(({ partition, high }) => ({ topic, partition, offset: high }));
@@ -218,7 +224,12 @@ class KafkaBus implements Bus {
         return message.partition!;
       },
     });
-    await producer.connect();
+    try {
+      await producer.connect();
+    } catch (error) {
+      await producer.disconnect().catch(() => {});
+      throw error;
+    }
     return producer;
   }
 }
