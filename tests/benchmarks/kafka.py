@@ -1,7 +1,7 @@
 """Kafka from end to end, on a real broker of this machine: the daemon against echoes, the engine, and more daemons.
 
-A value and all that it is compared with are measured in turns, and the best of each counts, but of delays: the broker
-needs cores of its own, and what else the machine does can only slow them down.
+A value and all that it is compared with are measured in turns, and the best of each counts: the broker needs cores of
+its own, and what else the machine does can only slow them down. Of delays it is the median.
 """
 
 import itertools
@@ -127,8 +127,8 @@ def measure_arrow(settings: Settings) -> Iterator[Row]:
 def measure_delays(settings: Settings) -> Iterator[Row]:
     """Measure from produce to readable committed answer, at half the rate that the daemon was seen to keep up with.
 
-    Both are measured in turns, and the medians count, but for the first turn: a delay at an even rate is noisy both
-    ways, unlike a throughput, so that the least of some would be the luckiest one.
+    The daemon and the echo are measured in turns, and the medians count, but for a first turn. A delay at an even rate
+    is noisy both ways, unlike a throughput, so that the least of some would be the luckiest one.
     """
     with tempfile.TemporaryDirectory() as folder:
         trials = Trials(settings, Path(folder))

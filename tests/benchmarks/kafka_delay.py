@@ -1,6 +1,7 @@
 """How long an answer takes, from the producer's clock to when a reader of committed records may have it."""
 
 import asyncio
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,29 +45,38 @@ def delays(trial: Trial, service: Service, bodies: Sequence[bytes], rate: float)
         made = asyncio.run(_produce(trial, bodies, rate))
         trial.wait(warm + len(bodies), processes)
         offsets = np.array([answer.offset() for answer in trial.read(0, warm + len(bodies))[warm:]])
-        until, times = _readable(trial)
+        assert len(offsets) == len(bodies), f"{trial.name}: {len(offsets)} of {len(bodies)} answers are readable"
+        until, times = readable(trial)
     taken = (times[np.searchsorted(until, offsets)] - made)[int(len(made) * _LEFT_OUT) :]
     return Delays(float(np.percentile(taken, 50)), float(np.percentile(taken, 99)))
 
 
-def _readable(trial: Trial) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return offsets of the answer topic, and when (seconds) all up to each became readable, by the broker's own files.
+def readable(trial: Trial) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the last offset of each batch of answers, and when (seconds) all up to it became readable.
 
-    What was written in a transaction is readable from the marker on that ends it, which a broker gives to no reader; a
-    batch without one from when it was written.
+    The broker's own files have it: what was written in a transaction is readable from the marker on that ends it, which
+    clients hand to no reader, and a batch without one from when it was written, but neither before all that is ahead.
     """
-    found = []
+    offsets: list[int] = []
+    times: list[float] = []
+    under_way: dict[int, list[int]] = {}
     for segment in sorted((trial.broker.folder / "data" / f"{trial.answers}-0").glob("*.log")):
         records = MemoryRecords(segment.read_bytes())
         while (batch := records.next_batch()) is not None:
-            if batch.is_control_batch or not batch.is_transactional:
-                found.append((batch.base_offset + batch.last_offset_delta, batch.max_timestamp / 1000))
-    offsets, times = zip(*found, strict=True)
-    return np.array(offsets), np.array(times)
+            written = batch.max_timestamp / 1000
+            if batch.is_control_batch:
+                for index in under_way.pop(batch.producer_id, ()):
+                    times[index] = written
+                continue
+            if batch.is_transactional:
+                under_way.setdefault(batch.producer_id, []).append(len(times))
+            offsets.append(batch.base_offset + batch.last_offset_delta)
+            times.append(math.inf if batch.is_transactional else written)
+    return np.array(offsets), np.maximum.accumulate(times)
 
 
 async def _produce(trial: Trial, bodies: Sequence[bytes], rate: float) -> NDArray[np.float64]:
-    """Produce in small steps, whose batches were built before; return when each query was handed to the producer.
+    """Produce in small steps, whose batches were built before; return when each query was due.
 
     A producer that takes records one by one needs most of a core at the rates that are measured here, and on a small
     machine it would be the wait for that core that is timed.
@@ -81,7 +91,7 @@ async def _produce(trial: Trial, bodies: Sequence[bytes], rate: float) -> NDArra
         started = time.time()
         for number, batch in enumerate(batches):
             await asyncio.sleep(max(started + number * step / rate - time.time(), 0.0))
-            made[number * step : (number + 1) * step] = time.time()
+            made[number * step : (number + 1) * step] = started + number * step / rate
             deliveries.append(await sender.send_batch(batch, trial.queries, partition=0))
         await asyncio.gather(*deliveries)
     finally:

@@ -29,7 +29,7 @@ class Settings:
         questions: Questions about a table that are answered at a stretch.
         epsilon: Of all models.
         kafka_pairs: The same over Kafka, whose broker becomes faster for about a minute.
-        kafka_turns: How often delays are measured of each, of which the medians count.
+        kafka_turns: Measurements of each delay, of which the median counts, behind one that does not.
         kafka_records: Records with one query each.
         kafka_messages: Arrow messages.
         kafka_rows: Rows of each.

@@ -2,13 +2,19 @@
 
 import json
 import math
+import time
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
+from tests.benchmarks.kafka_delay import readable
+from tests.benchmarks.kafka_trial import Trial
 from tests.benchmarks.pairs import Floor, Row, Settings, paired
 from tests.benchmarks.report import table, write
 from tests.benchmarks.topics import TOPICS, run
+from tests.support.broker import Broker
+from tests.support.waiting import eventually
 
 _TINY = Settings(
     teachers=8,
@@ -118,3 +124,39 @@ def test_the_table_says_which_promises_are_kept(tmp_path: Path) -> None:
     write(tmp_path / "b.json", rows)
     entry = json.loads((tmp_path / "b.json").read_text())[2]
     assert entry == {"name": "late", "value": 6.0, "unit": "s", "baseline": None, "ratio": None}
+
+
+@pytest.mark.slow
+def test_when_answers_became_readable(tmp_path: Path) -> None:
+    """At the end of their own transaction, and of each that was begun before them; aborted ones are waited for too."""
+    with Broker(tmp_path / "broker") as broker, Trial(broker, tmp_path / "trial") as trial:
+
+        def begun(name: str) -> Producer:
+            writer = trial.producer(name)
+            writer.init_transactions(60)
+            writer.begin_transaction()
+            return writer
+
+        def write(writer: Producer) -> None:
+            writer.produce(trial.answers, b"x", partition=0)
+            writer.flush(60)
+
+        first, second, third, plain = begun("first"), begun("second"), begun("third"), trial.producer()
+        write(first)
+        write(second)
+        second.commit_transaction(60)
+        time.sleep(0.1)
+        aborting = time.time()
+        first.abort_transaction(60)
+        write(plain)
+        write(third)
+        eventually(lambda: readable(trial)[1][2] < math.inf)
+        time.sleep(0.1)
+        committing = time.time()
+        third.commit_transaction(60)
+        eventually(lambda: len(readable(trial)[0]) == 4 and readable(trial)[1][-1] < math.inf)
+        offsets, times = readable(trial)
+    millisecond = 0.001
+    assert list(offsets) == [0, 1, 4, 5]
+    assert aborting - millisecond < times[0] == times[1] <= times[2]
+    assert times[2] < committing - millisecond < times[3] < time.time()
