@@ -4,7 +4,8 @@
 
 Each stage is one task that takes batch after batch in order: decoding looks at no state, only the answer stage works on
 the shard, and only the commit stage on the sink. What is answered while a commit is under way goes into the next one
-together. Few messages, and of brief answers all of a small batch, are decoded as part of answering them.
+together. Few messages, and where answering is brief all of a batch that is not large, are decoded as part of answering
+them.
 
 The predictor's bookkeeping of a batch keeps none of its answers waiting: under load it runs while their commit, or the
 one before it, is under way, as part of answering the next batch; with nothing waiting, when they are durable. Where a
@@ -12,6 +13,7 @@ few answers are brief, it waits for that of more, or until nothing has come for 
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -41,18 +43,18 @@ _FEW: Final = 256
 
 _MOST_WEIGHT: Final = 12
 _LARGE: Final = 4
-"""Weights of what waits for a commit: three large batches, or twelve small ones, which weigh 1 each.
+"""Weights of what waits for a commit: three large batches, or twelve of the smallest, which weigh 1 each.
 
 Under load a batch is what came in some milliseconds, and a commit takes several times as long: with room for three, the
 next batches would be answered too late for the next commit, and wait for the one behind it.
 """
 
-_SMALL_MESSAGES: Final = 4096
-_SMALL_BYTES: Final = 256 << 10
-"""Most that a small batch has, so that twelve take no more memory than three large ones."""
+_MESSAGES: Final = 4096
+_BYTES: Final = 256 << 10
+"""What weighs 1, up to the weight of a large batch: small ones take no more memory together than three large ones."""
 
 _MOST_OF_FEW: Final = 64
-"""Messages that are decoded where they are answered; all of a small batch, where answering them is brief."""
+"""Messages that are decoded where they are answered; all of a batch that is not large, where answering is brief."""
 
 _ASKING: Final = 8
 """Rounds of the event loop, behind a commit, in which the source asks for more before the bookkeeping begins."""
@@ -96,11 +98,12 @@ class Answered:
 
 def weight(deliveries: Deliveries) -> int:
     """Return what a batch counts for while it waits for its commit; it goes by numbers and sizes of messages only."""
-    if len(deliveries) > _SMALL_MESSAGES:
+    by_messages = math.ceil(len(deliveries) / _MESSAGES)
+    if by_messages >= _LARGE:
         return _LARGE
     kept = (value for headers in filter(None, deliveries.headers) for _, value in headers)
     texts = filter(None, chain(deliveries.bodies, deliveries.keys, kept))
-    return 1 if sum(map(len, texts)) <= _SMALL_BYTES else _LARGE
+    return min(max(by_messages, math.ceil(sum(map(len, texts)) / _BYTES), 1), _LARGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,20 +130,23 @@ class _Decoded:
 class _Few:
     """Messages that are decoded where they are answered: few, as to change threads takes longer than to decode them.
 
-    Of brief answers they are a small batch: short of a backlog there is nothing else to decode until it is durable.
+    Where answering is brief they are a batch that is not large: short of a backlog there is nothing else to decode
+    until it is durable.
 
     Attributes:
+        weight: As of `Answered`, of all of them, and of each part.
         in_flight: As of `Answered`.
         fetched: As of `_Decoded`.
     """
 
     deliveries: Deliveries
+    weight: int
     in_flight: InFlight | None
     fetched: float
 
 
 class OutcomeQueue(asyncio.Queue[Answered]):
-    """What waits to be committed: twelve small batches at most, three large ones, fewer where they have many rounds."""
+    """What waits to be committed: twelve of the smallest batches, three large ones, or fewer of many rounds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -267,7 +273,6 @@ class Pipeline:
     async def _decode(self, fetched: Deliveries) -> None:
         """Fetch and decode, one batch ahead of the one that is being answered."""
         handed = time.perf_counter()
-        most_of_few = _SMALL_MESSAGES if self._brief else _MOST_OF_FEW
         try:
             while True:
                 if self._paused():
@@ -286,10 +291,12 @@ class Pipeline:
                 in_flight = self._together.begin(self) if self._brief else None
                 rows = self._next_rows
                 self._next_rows = min(2 * rows, self._batch_rows)
-                if len(fetched) <= min(rows, most_of_few) and weight(fetched) == 1:
-                    few, fetched = _Few(fetched, in_flight, handed), Deliveries()
-                    await self._hand_over(few)
-                    continue
+                if len(fetched) <= rows:
+                    heavy = weight(fetched)
+                    if heavy < _LARGE if self._brief else heavy == 1 and len(fetched) <= _MOST_OF_FEW:
+                        few, fetched = _Few(fetched, heavy, in_flight, handed), Deliveries()
+                        await self._hand_over(few)
+                        continue
                 batch, seconds = await asyncio.to_thread(self._decoded, fetched.part(0, rows))
                 self._reporter.took(Work.DECODE, seconds)
                 fetched = fetched.part(len(batch.deliveries))
@@ -388,9 +395,9 @@ class Pipeline:
         rearms = shard.facts().rearms
         self._reporter.begun()
         try:
-            in_flight, alone = item.in_flight, isinstance(item, _Decoded)
+            in_flight = item.in_flight
             batch, decoding, outcome, seconds = await (
-                asyncio.to_thread(answer) if in_flight is None or alone else in_flight.run(answer)
+                asyncio.to_thread(answer) if in_flight is None or isinstance(item, _Decoded) else in_flight.run(answer)
             )
             if in_flight is not None:
                 in_flight.answered()
@@ -402,7 +409,7 @@ class Pipeline:
         if quiet:
             self._reporter.took(Work.ANSWER, seconds)
         course = Course(shard.number, batch.deliveries.positions, item.fetched, decoding, seconds if quiet else None)
-        counts = weight(batch.deliveries) if alone else 1  # a part of a small batch is one
+        counts = weight(batch.deliveries) if isinstance(item, _Decoded) else item.weight
         return Answered(outcome, shard.facts(), course, counts, in_flight)
 
     async def _look_after(self, stages: asyncio.TaskGroup, notice: _Notice) -> None:

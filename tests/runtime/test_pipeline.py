@@ -79,7 +79,7 @@ async def test_what_is_answered_meanwhile_is_committed_together():
 async def test_a_batch_is_in_flight_until_its_commit(small, monkeypatch):
     """A small one and a large one, from when it was fetched."""
     rows = 100
-    monkeypatch.setattr(pipeline, "_SMALL_MESSAGES", small)
+    monkeypatch.setattr(pipeline, "_MESSAGES", small)
     monkeypatch.setattr("oracle.runtime.together._LATE", 10 * TIMEOUT)
     monkeypatch.setattr("oracle.runtime.together._LONG", 10 * TIMEOUT)
     log, together, answering, may_answer = MemoryLog.of(bodies(3 * rows)), Together(), Event(), Event()
@@ -222,15 +222,20 @@ def _deliveries(count, body, headers=(), key=None):
     ("deliveries", "expected"),
     [
         (_deliveries(4096, b"x" * 64), 1),
-        (_deliveries(4097, None), 4),
-        (_deliveries(1, bytes((256 << 10) + 1)), 4),
+        (_deliveries(4097, None), 2),
+        (_deliveries(8193, None), 3),
+        (_deliveries(12289, None), 4),
+        (_deliveries(16384, b"x"), 4),
+        (_deliveries(1, bytes((256 << 10) + 1)), 2),
+        (_deliveries(1, bytes(4 << 20)), 4),
+        (_deliveries(4097, b"x" * 128), 3),
         (_deliveries(2, bytes(128 << 10)), 1),
-        (_deliveries(2, bytes(128 << 10), key=b"k"), 4),
-        (_deliveries(2, bytes(128 << 10), headers=(("correlation-id", b"7"),)), 4),
+        (_deliveries(2, bytes(128 << 10), key=b"k"), 2),
+        (_deliveries(2, bytes(128 << 10), headers=(("correlation-id", b"7"),)), 2),
     ],
 )
-def test_a_batch_is_small_in_messages_and_in_bytes(deliveries, expected):
-    """Bodies, keys and headers count: twelve small batches take no more memory than three of any size."""
+def test_a_batch_weighs_by_messages_and_by_bytes(deliveries, expected):
+    """Bodies, keys and headers count: batches that may wait together take no more memory than three large ones."""
     assert weight(deliveries) == expected
 
 
