@@ -23,7 +23,6 @@ __all__ = ["KafkaMembership", "Names"]
 
 _POLL_MS = 500
 _LOOK_SECONDS = 15.0
-_DISK_SECONDS = 1.0
 
 Assigned = Callable[[frozenset[int]], None]
 Revoked = Callable[[frozenset[int]], Awaitable[None]]
@@ -34,7 +33,10 @@ class Names(Protocol):
     """What processes are called in the group, kept beyond their ends."""
 
     def ended(self) -> list[str]:
-        """Return the members whose processes have ended, and forget them; called in a thread."""
+        """Return the members whose processes have ended; called in a thread."""
+
+    def forget(self) -> None:
+        """Forget those that were returned last: the group has them no more; called in a thread."""
 
     def keep(self, member: str) -> None:
         """Keep what this process is called from now on; called in a thread."""
@@ -116,6 +118,8 @@ class KafkaMembership:
     ) -> None:
         self._on_strangers = on_strangers
         self._names = names
+        self._name = self._kept = ""
+        self._keeping = False
         self._settings = settings
         self._topics: dict[str, _Topic] = {}
         self._awaited = set(awaited)
@@ -235,14 +239,31 @@ class KafkaMembership:
                     looked = clock()
 
     async def _remove_ended(self, consumer: AIOKafkaConsumer) -> None:
-        """Take out of the group whoever was killed; nothing where that does not work: their sessions will end."""
+        """Take out of the group whoever was killed; where that does not work soon, their sessions will end."""
         if self._names is None:
             return
-        reading = asyncio.ensure_future(asyncio.to_thread(self._names.ended))
-        done, _ = await asyncio.wait([reading], timeout=_DISK_SECONDS)
-        if done and reading.result():
-            with contextlib.suppress(KafkaError):
-                await remove(connections(consumer), self._settings, reading.result())
+        try:
+            async with asyncio.timeout(self._settings.session_seconds / 2):
+                ended = await asyncio.to_thread(self._names.ended)
+                if ended:
+                    await remove(connections(consumer), self._settings, ended)
+                    await asyncio.to_thread(self._names.forget)
+        except Exception:  # noqa: BLE001 -- the group is joined all the same
+            return
+
+    async def _keep_name(self, names: Names) -> None:
+        """Have the newest name kept, by one thread at a time: a disk that hangs takes no more of them."""
+        if self._keeping:
+            return
+        self._keeping = True
+        try:
+            while self._kept != self._name:
+                self._kept = self._name
+                await asyncio.to_thread(names.keep, self._kept)
+        except RuntimeError:  # no thread is to be had
+            self._kept = ""
+        finally:
+            self._keeping = False
 
     async def _look_for_strangers(self, consumer: AIOKafkaConsumer) -> None:
         with contextlib.suppress(KafkaError):  # the next look will tell
@@ -254,7 +275,8 @@ class KafkaMembership:
         What was ours, and was not taken before, as the rebalance was our own, is taken now.
         """
         if self._names is not None:
-            _in_background(asyncio.to_thread(self._names.keep, membership_of(consumer)[0]))
+            self._name, _ = membership_of(consumer)
+            _in_background(self._keep_name(self._names))
         for name, topic in self._topics.items():
             if self._partitions(consumer, name) > topic.shards:
                 continue

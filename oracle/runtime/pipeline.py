@@ -273,6 +273,7 @@ class Pipeline:
     async def _decode(self, fetched: Deliveries) -> None:
         """Fetch and decode, one batch ahead of the one that is being answered."""
         handed = time.perf_counter()
+        most_of_few, heaviest_few = (self._batch_rows, _LARGE - 1) if self._brief else (_MOST_OF_FEW, 1)
         try:
             while True:
                 if self._paused():
@@ -291,12 +292,10 @@ class Pipeline:
                 in_flight = self._together.begin(self) if self._brief else None
                 rows = self._next_rows
                 self._next_rows = min(2 * rows, self._batch_rows)
-                if len(fetched) <= rows:
-                    heavy = weight(fetched)
-                    if heavy < _LARGE if self._brief else heavy == 1 and len(fetched) <= _MOST_OF_FEW:
-                        few, fetched = _Few(fetched, heavy, in_flight, handed), Deliveries()
-                        await self._hand_over(few)
-                        continue
+                if len(fetched) <= min(rows, most_of_few) and (heavy := weight(fetched)) <= heaviest_few:
+                    few, fetched = _Few(fetched, heavy, in_flight, handed), Deliveries()
+                    await self._hand_over(few)
+                    continue
                 batch, seconds = await asyncio.to_thread(self._decoded, fetched.part(0, rows))
                 self._reporter.took(Work.DECODE, seconds)
                 fetched = fetched.part(len(batch.deliveries))

@@ -199,7 +199,7 @@ def _answered(rounds, heavy):
 
 @pytest.mark.parametrize(
     ("rounds", "heavy", "most"),
-    [(1, 4, 3), (1, 1, 12), (1 << 16, 4, 2), (1 << 16, 1, 2), (1 << 17, 1, 1), (1 << 20, 4, 1)],
+    [(1, 4, 3), (1, 3, 4), (1, 2, 6), (1, 1, 12), (1 << 16, 4, 2), (1 << 16, 1, 2), (1 << 17, 1, 1), (1 << 20, 4, 1)],
 )
 async def test_large_batches_wait_in_smaller_numbers(rounds, heavy, most):
     """Three batches, twelve small ones, or what has 131,072 rounds; all are taken out at once."""

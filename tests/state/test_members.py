@@ -1,5 +1,6 @@
 """What processes are called in a group, for whoever comes after them."""
 
+import os
 import subprocess
 import sys
 
@@ -32,7 +33,7 @@ def _kill(process):
     process.communicate()
 
 
-def test_a_killed_process_is_told_once(tmp_path):
+def test_a_killed_process_is_told_until_it_is_forgotten(tmp_path):
     """By its last name, in its own group; one that runs is not told, nor is one that never had a name."""
     running, nameless, other = (
         _process(tmp_path, "g", "runs"),
@@ -43,7 +44,8 @@ def test_a_killed_process_is_told_once(tmp_path):
     for process in (killed, nameless, other):
         _kill(process)
     names = MemberNames(tmp_path, "g")
-    assert names.ended() == ["dead"]
+    assert names.ended() == names.ended() == ["dead"]
+    names.forget()
     names.keep("self")
     assert names.ended() == []
     assert MemberNames(tmp_path, "g").ended() == []
@@ -51,13 +53,17 @@ def test_a_killed_process_is_told_once(tmp_path):
     assert MemberNames(tmp_path, "g").ended() == ["runs"]
 
 
-def test_a_damaged_file_is_removed(tmp_path):
-    """Whatever it holds, it holds up nobody, and it does not come again."""
+def test_a_file_without_a_name_is_removed_once_it_is_old(tmp_path):
+    """It holds up nobody; a new one may be that of a process that starts."""
     names = MemberNames(tmp_path, "g")
     names.ended()
     (own,) = (tmp_path / "members").iterdir()
     for held in (b"", b"\xff", b"[]", b'{"group":"g"}'):
-        (tmp_path / "members" / "damaged").write_bytes(held)
+        damaged = tmp_path / "members" / "damaged"
+        damaged.write_bytes(held)
+        assert names.ended() == []
+        assert damaged.exists()
+        os.utime(damaged, (0, 0))
         assert names.ended() == []
         assert list((tmp_path / "members").iterdir()) == [own]
 

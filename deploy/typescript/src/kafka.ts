@@ -163,6 +163,7 @@ class KafkaBus implements Bus {
     refuseAll(this.#closing, this.#waiting);
     for (const client of [this.#producer, this.#consumer]) await client?.disconnect().catch(() => {});
     await this.#writing;
+    await this.#producer?.disconnect().catch(() => {}); // one that it has connected meanwhile
     if (this.#consumer !== undefined) {
       await this.#admin?.deleteGroups([this.#group]).catch(() => {}); // the broker's own time-out removes it too
     }
