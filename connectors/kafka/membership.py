@@ -36,7 +36,7 @@ class Names(Protocol):
         """Return the members whose processes have ended; called in a thread."""
 
     def forget(self) -> None:
-        """Forget those that were returned last: the group has them no more; called in a thread."""
+        """Forget those that were returned last, which the group has no more; called in a thread."""
 
     def keep(self, member: str) -> None:
         """Keep what this process is called from now on; called in a thread."""
@@ -247,7 +247,7 @@ class KafkaMembership:
                 ended = await asyncio.to_thread(self._names.ended)
                 if ended:
                     await remove(connections(consumer), self._settings, ended)
-                    await asyncio.to_thread(self._names.forget)
+                await asyncio.to_thread(self._names.forget)
         except Exception:  # noqa: BLE001 -- the group is joined all the same
             return
 

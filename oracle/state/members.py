@@ -59,7 +59,7 @@ class MemberNames:
         return found
 
     def forget(self) -> None:
-        """Remove the files of those that `ended` has returned last."""
+        """Remove the files of those that `ended` has returned last, and of those that it has seen of other groups."""
         for path in self._ended:
             with contextlib.suppress(OSError):
                 path.unlink()

@@ -46,6 +46,7 @@ def test_a_killed_process_is_told_until_it_is_forgotten(tmp_path):
     names = MemberNames(tmp_path, "g")
     assert names.ended() == names.ended() == ["dead"]
     names.forget()
+    assert len(list((tmp_path / "members").iterdir())) == 3  # this one's, the running one's, the nameless one's
     names.keep("self")
     assert names.ended() == []
     assert MemberNames(tmp_path, "g").ended() == []

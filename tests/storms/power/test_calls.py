@@ -53,6 +53,7 @@ _OTHERS: Final = {
     "connectors/local/asking.py": "a query, which its asker repeats if it is lost",
     "oracle/cli/hypothesis/cube.py": "a hypothesis, written again by the same command",
     "oracle/cli/replay/kafka.py": "a temporary copy of answers",
+    "oracle/state/members.py": "names in the group, without which it waits for a session",
     "oracle/state/space.py": "a trial of a folder, unlinked at once",
 }
 """Files that change files which need not last, and what those are."""
