@@ -206,7 +206,7 @@ class Config(BaseSettings):
                 raise PydanticCustomError(bus, f"must be set, with its {needed}, exactly if source.kind is {bus}")
         if isinstance(self.source, KafkaSourceConfig) and isinstance(self.sink, KafkaSinkConfig):
             check_kafka_topics(self.source, self.sink)
-            check_format(self.source, self.kafka, truth=self.truth is not None)
+            check_format(self.source, self.kafka)
         if isinstance(self.source, MqttSourceConfig) and isinstance(self.sink, MqttSinkConfig):
             check_mqtt_topics(self.source, self.sink)
         if self.truth is not None:

@@ -200,14 +200,10 @@ class KafkaConfig(ConfigTable):
     request_seconds: Annotated[float, Field(ge=1, le=300)] = 15.0
 
 
-def check_format(source: KafkaSourceConfig, kafka: KafkaConfig | None, *, truth: bool) -> None:
-    """Refuse schemas without a registry or the other way round, and beside them what reads JSON only."""
+def check_format(source: KafkaSourceConfig, kafka: KafkaConfig | None) -> None:
+    """Refuse schemas without a registry or the other way round."""
     if (source.format == "json") != (kafka is None or kafka.registry is None):
         raise PydanticCustomError("registry", 'must be set exactly if source.format is "avro" or "protobuf"')
-    if source.standby and source.format != "json":
-        raise PydanticCustomError("standby", 'must be false: only JSON is followed, source.format = "json"')
-    if truth and source.format != "json":
-        raise PydanticCustomError("truth", 'must not be set: it joins answers in JSON, source.format = "json"')
 
 
 def check_kafka_topics(source: KafkaSourceConfig, sink: KafkaSinkConfig) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from connectors.base import Committed
+from connectors.base import Committed, Source
 from connectors.kafka.committed_offset import committed_offset, partition_name
 from connectors.kafka.consumers import SharedConsumer
 from connectors.kafka.errors import TooLargeError
@@ -71,14 +71,16 @@ class KafkaModel:
     schemas: SchemaRegistry | None = None
     answers: int = 0
 
-    def source(
-        self, source: KafkaSource, partition: int, *, keeps: bool = True
-    ) -> tuple[KafkaSource | RegisteredSource, Callable[[Plan], Codec]]:
-        """Return a partition's source as its shard reads it, and what makes the codec; see `SchemaRegistry.shard`."""
+    def source(self, source: KafkaSource, partition: int, *, keeps: bool = True) -> KafkaSource | RegisteredSource:
+        """Return a partition's source as its shard reads it; see `SchemaRegistry.source`."""
         if self.schemas is None:
-            return source, codec_of
-        folder = shard_folder(self.config.state.folder, partition)
-        return self.schemas.shard(source, folder, self.answers, keeps=keeps)
+            return source
+        return self.schemas.source(source, shard_folder(self.config.state.folder, partition), keeps=keeps)
+
+    @property
+    def codec(self) -> Callable[[Plan], Codec]:
+        """What makes the codec of a shard; all of them know the same schemas."""
+        return codec_of if self.schemas is None else self.schemas.codec(self.answers)
 
     @property
     def name(self) -> str:
@@ -272,15 +274,16 @@ class _Place:
         model = self.model
         folder = shard_folder(model.config.state.folder, partition)
 
-        async def find() -> tuple[Committed, KafkaSource] | None:
+        async def find() -> tuple[Committed, Source] | None:
             found = await committed_offset(model.settings, partition)
             if found is None:
                 return None
             source = KafkaSource(model.settings, partition)
             source.progress.expect(*found)
-            return Committed(found[0], found[1].mark), source
+            return Committed(found[0], found[1].mark), model.source(source, partition, keeps=False)
 
-        return Follower(model.plan, partial(load_newest, folder, model.master_key, model.plan.digest), find, partition)
+        load = partial(load_newest, folder, model.master_key, model.plan.digest)
+        return Follower(model.plan, load, find, partition, model.codec)
 
     async def _checked(self) -> KafkaModel:
         model = await check_topics(self.model, tolerant=True)
@@ -316,7 +319,7 @@ class _ServedShard:
     ) -> None:
         self._settings, self._partition = model.settings, partition
         source = KafkaSource(model.settings, partition, consumer=shared.consumer)
-        self._source, codec = model.source(source, partition)
+        self._source = model.source(source, partition)
 
         def announce(record: ShardTelemetry, *, started: bool) -> LedgerEvent:
             stops = model.settings.stop_at_of(partition)
@@ -334,7 +337,7 @@ class _ServedShard:
             reporter=reporter,
             settings=daemon_settings(model.config),
             announce=announce,
-            codec=codec,
+            codec=model.codec,
             paused=paused,
             together=shared.together,
             warm=warm,

@@ -239,7 +239,7 @@ async def _arrive(model: KafkaModel, step: _Step) -> None:
     finally:
         await sink.close()
     for file in step.folder.glob("schemas-*.jsonl"):  # at other positions of the new log stand other messages
-        SchemaLog(file).open(sys.maxsize)
+        SchemaLog(file).open(0, saved=sys.maxsize)
     with FolderStore.open(step.folder, model.master_key) as store:
         snapshot = store.load_latest(model.plan.digest)
         if snapshot is not None and snapshot.position != step.claim.position:

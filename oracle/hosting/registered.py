@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,7 +25,7 @@ from connectors.kafka.source import KafkaSource
 from connectors.registry.settings import Kind, RegistrySettings
 from oracle.codec.guarded import Codec
 from oracle.codec.registered.avro_schemas import avro_answer, namespace_of, refuse_questions
-from oracle.codec.registered.codec import AnswerWriter, RegisteredCodec
+from oracle.codec.registered.codec import AnswerWriter, JsonAnswers, RegisteredCodec
 from oracle.codec.registered.frames import schema_of
 from oracle.codec.registered.proto_schemas import proto_answer
 from oracle.codec.registered.writers import Writers
@@ -35,6 +36,7 @@ from oracle.config.web import is_loopback
 from oracle.errors import BusError, InputError, LogDivergedError, RefusedError
 from oracle.hosting.kafka_settings import CONTENT_TYPES
 from oracle.planning.plan import Plan
+from oracle.state.folder import peek_folder
 from oracle.state.schema_log import KeptSchema, SchemaLog
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 
     from connectors.registry.client import RegisteredSchema, RegistryClient
 
-__all__ = ["RegisteredSource", "SchemaRegistry", "open_registry"]
+__all__ = ["RegisteredSource", "SchemaRegistry", "open_registry", "refuse_missing"]
 
 _ALSO: Final = {
     AVRO: frozenset(
@@ -78,6 +80,7 @@ class SchemaRegistry:
         subject: What that is registered under.
         new: Whether it may be registered.
         file: What is kept of the registry, in each shard's folder.
+        writers: The schemas of all shards' queries.
     """
 
     plan: Plan
@@ -87,6 +90,7 @@ class SchemaRegistry:
     subject: str
     new: bool
     file: str
+    writers: Writers
 
     @property
     def kind(self) -> Kind:
@@ -102,43 +106,55 @@ class SchemaRegistry:
         """
         if self.new:
             return await self.client.register(self.subject, self.kind, self.answers)
-        return await self._found()
+        return await self.registered()
 
     async def check(self) -> None:
         """Refuse what `register` would, as far as can be seen without a change."""
         if self.new:
             await self.client.find(self.subject, self.kind, self.answers)
         else:
-            await self._found()
+            await self.registered()
 
-    async def _found(self) -> int:
+    async def registered(self) -> int:
+        """Return the id of the schema of answers, which must be there.
+
+        Raises:
+            RefusedError: It is not.
+            BusError: The registry does not answer.
+        """
         found = await self.client.find(self.subject, self.kind, self.answers)
         if found is None:
+            other = "" if self.new else ", or set register_answers = true"
             raise RefusedError(
                 f"kafka.registry: subject {self.subject} does not have the schema of answers; register there what "
-                f"`perpetua schema MODEL.toml --format {self.kind.lower()} --of answer` prints, or set "
-                "register_answers = true"
+                f"`perpetua schema MODEL.toml --format {self.kind.lower()} --of answer` prints{other}"
             )
         return found
 
-    def shard(
-        self, source: KafkaSource, folder: Path, answers: int, *, keeps: bool = True
-    ) -> "tuple[RegisteredSource, Callable[[Plan], Codec]]":
-        """Return the source of a shard whose messages have schemas, and what makes their codec.
+    def source(self, source: KafkaSource, folder: Path, *, keeps: bool = True) -> "RegisteredSource":
+        """Return the source of a shard whose messages have schemas.
 
         Args:
             source: The partition.
             folder: The shard's.
-            answers: The id of the schema of answers.
             keeps: Whether what the registry says is kept in the folder.
         """
-        writers = Writers(self.plan, self.content_type)
-        log = SchemaLog(folder / self.file)
+        saved = partial(_saved_position, folder) if keeps else None
+        return RegisteredSource(source, self.client, self.writers, SchemaLog(folder / self.file), saved)
 
-        def codec(plan: Plan) -> Codec:
-            return RegisteredCodec(plan, writers, _answer_writer(plan, self.content_type, answers))
+    def codec(self, answers: int) -> Callable[[Plan], Codec]:
+        """Return what makes the codec of shards, whose answers have the schema of that id."""
+        return lambda plan: RegisteredCodec(plan, self.writers, _answer_writer(plan, self.content_type, answers))
 
-        return RegisteredSource(source, self.client, writers, log, keeps=keeps), codec
+    def codec_to_json(self) -> Callable[[Plan], Codec]:
+        """Return what makes a codec that reads the same queries, and answers them in JSON."""
+        return lambda plan: RegisteredCodec(plan, self.writers, JsonAnswers(plan))
+
+
+def _saved_position(folder: Path) -> int:
+    """Return the position of a shard's newest snapshot."""
+    header = peek_folder(folder)
+    return 0 if header is None else header.position
 
 
 def open_registry(config: Config, plan: Plan) -> SchemaRegistry | None:
@@ -155,24 +171,35 @@ def open_registry(config: Config, plan: Plan) -> SchemaRegistry | None:
     if source.format == "json" or table is None:
         return None
     refuse_questions(plan, "source.format", source.format)
-    for module in _MODULES[source.format]:
-        if find_spec(module.partition(".")[0]) is None:
-            bound = f"needs the extra {_EXTRA!r}: pip install 'perpetua[{_EXTRA}]'"
-            raise InputError("source.format", source.format, bound)
+    refuse_missing(source.format)
     from connectors.registry.client import RegistryClient  # noqa: PLC0415 -- the extra is optional
 
     digest = hashlib.sha256(table.url.rstrip("/").encode()).hexdigest()
     record = f"{namespace_of(plan)}.Answer"
     subjects = {"topic": f"{sink.topic}-value", "record": record, "topic-record": f"{sink.topic}-{record}"}
+    content_type = CONTENT_TYPES[source.format]
     return SchemaRegistry(
         plan=plan,
         client=RegistryClient(_settings(table)),
-        content_type=CONTENT_TYPES[source.format],
-        answers=_answers_text(plan, CONTENT_TYPES[source.format]),
+        content_type=content_type,
+        answers=_answers_text(plan, content_type),
         subject=subjects[table.subject],
         new=table.register_answers,
         file=f"schemas-{digest[:16]}.jsonl",
+        writers=Writers(plan, content_type),
     )
+
+
+def refuse_missing(form: str) -> None:
+    """Refuse a format whose packages are not installed.
+
+    Raises:
+        InputError: They are not.
+    """
+    for module in _MODULES[form]:
+        if find_spec(module.partition(".")[0]) is None:
+            bound = f"needs the extra {_EXTRA!r}: pip install 'perpetua[{_EXTRA}]'"
+            raise InputError("source.format", form, bound)
 
 
 def _answers_text(plan: Plan, content_type: str) -> str:
@@ -220,20 +247,26 @@ class RegisteredSource:
 
     Args:
         source: The partition.
-        writers: Gets the schemas of what is handed over.
+        writers: Gets the schemas of what is handed over; other sources may give it theirs.
         log: Where what the registry said is kept.
-        keeps: Whether more is kept there.
+        saved: Returns the position of the shard's newest snapshot, from which on messages may be read again; None if
+            nothing more is to be kept in the log.
     """
 
     def __init__(
-        self, source: KafkaSource, client: "RegistryClient", writers: Writers, log: SchemaLog, *, keeps: bool = True
+        self,
+        source: KafkaSource,
+        client: "RegistryClient",
+        writers: Writers,
+        log: SchemaLog,
+        saved: Callable[[], int] | None,
     ) -> None:
         self._source = source
         self._client = client
         self._writers = writers
         self._log = log
-        self._known: int | None = None
-        self._keeps = keeps
+        self._known: dict[int, None] = {}  # the ids that are kept
+        self._saved = saved
         self._held = Deliveries()
         self._passed: frozenset[int] = frozenset()
         self._absent: dict[int, float] = {}
@@ -258,14 +291,20 @@ class RegisteredSource:
         """
         await self.close()
         self._guessed.clear()  # not in `close`: the daemon closes its source before anybody hears why it ended
-        schemas, self._passed = await asyncio.to_thread(self._log.open, position or 0, drops=self._keeps)
-        await asyncio.to_thread(self._learn, schemas)
+        self._passed = await asyncio.to_thread(self._read, position or 0)
         await self._source.open(position)
+
+    def _read(self, position: int) -> frozenset[int]:
+        """Learn what was kept, and return the positions of messages behind this one whose schema was unknown."""
+        schemas, unknown = self._log.open(position, 0 if self._saved is None else self._saved())
+        self._learn(schemas)
+        return unknown
 
     def _learn(self, schemas: Sequence[KeptSchema]) -> None:
         for one in schemas:
-            self._known = one.id
-            self._writers.add(one.id, one.kind, one.schema, references=one.references)
+            if one.id not in self._writers:
+                self._writers.add(one.id, one.kind, one.schema, references=one.references)
+            self._known[one.id] = None
 
     async def fetch(self, limit: int, wait: float) -> Deliveries:
         """See `Source`.
@@ -292,7 +331,7 @@ class RegisteredSource:
         ]
         asked: dict[int, None] = {}
         for count, number in enumerate(numbers):
-            if number is not None and number not in self._writers and number not in asked:
+            if number is not None and number not in self._known and number not in asked:
                 if len(asked) == _MOST_ASKED:
                     some, kinds, numbers = some.part(0, count), kinds[:count], numbers[:count]
                     break
@@ -313,7 +352,7 @@ class RegisteredSource:
         for again in (False, True):
             if again and left:
                 await asyncio.sleep(_GRACE_SECONDS)
-            found = await self._client.schemas(left, self._known) if left else {}
+            found = await self._client.schemas(left, next(reversed(self._known), None)) if left else {}
             await self._take_in(found)
             left = [number for number in left if number not in found]
         if len(self._absent) + len(left) > _MOST_UNKNOWN:
@@ -323,16 +362,16 @@ class RegisteredSource:
 
     async def _take_in(self, found: "dict[int, RegisteredSchema]") -> None:
         kept = [KeptSchema(number, one.kind, one.schema, bool(one.references)) for number, one in found.items()]
-        if kept and self._keeps:
+        if kept and self._saved is not None:
             await asyncio.to_thread(self._log.keep, kept, ())
         await asyncio.to_thread(self._learn, kept)
 
     async def _keep(self, positions: Sequence[int], absent: Collection[int]) -> None:
         """Keep which messages are unknown, but for those that were answered: of these it can only be guessed."""
-        new = [position for position in positions if position > self._committed]
+        new = [] if self._saved is None else [position for position in positions if position > self._committed]
         if len(new) < len(positions):
             self._guessed.update(absent)
-        if new and self._keeps:
+        if new:
             await asyncio.to_thread(self._log.keep, (), new)
 
     @contextmanager
@@ -345,14 +384,21 @@ class RegisteredSource:
         try:
             yield
         except LogDivergedError as exc:
-            if not self._guessed:
+            if not self.doubt:
                 raise
-            numbers = ", ".join(map(str, sorted(self._guessed)[:8]))
-            raise BusError(
-                f"kafka.registry: it does not have, or does not let us read, the schemas with ids {numbers}, which "
-                "messages that were answered name, and the state folder does not have them either; restore them in "
-                "the registry, or the file schemas-*.jsonl in the state folder"
-            ) from exc
+            raise BusError(f"kafka.registry: {self.doubt}") from exc
+
+    @property
+    def doubt(self) -> str:
+        """Why another log than the answered one may have been read, and what to do; empty if nothing was guessed."""
+        if not self._guessed:
+            return ""
+        numbers = ", ".join(map(str, sorted(self._guessed)[:8]))
+        return (
+            f"it does not have, or does not let us read, the schemas with ids {numbers}, which messages that were "
+            "answered name, and the state folder does not have them either; restore them in the registry, or the file "
+            "schemas-*.jsonl in the state folder"
+        )
 
     def lag(self) -> Lag | None:
         """See `Source`."""

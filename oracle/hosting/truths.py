@@ -9,9 +9,19 @@ from typing import Final
 
 from connectors.base import LogReader
 from oracle.codec.json.truths import TruthCodec
+from oracle.codec.registered.answered import AnsweredReader
 from oracle.codec.rejections import Rejection
-from oracle.config.daemon import Config, FileSinkConfig, FileSourceConfig, KafkaSinkConfig, TruthConfig
+from oracle.config.daemon import (
+    Config,
+    FileSinkConfig,
+    FileSourceConfig,
+    KafkaSinkConfig,
+    KafkaSourceConfig,
+    TruthConfig,
+)
 from oracle.errors import InputError, RefusedError
+from oracle.hosting.kafka_settings import CONTENT_TYPES
+from oracle.hosting.registered import refuse_missing
 from oracle.mechanisms.truth import NoisyPeriod
 from oracle.planning.kinds import decode_plan
 from oracle.planning.model import Truth
@@ -106,7 +116,7 @@ async def _count(model: TruthModel, file: TruthFile, logs: tuple[LogReader, LogR
             await reader.open(position)
         teller.telemetry.ready[teller.shard] = True
         join = Join(
-            TruthCodec(model.plan),
+            _codec(model),
             tally,
             _Store(file),
             logs=logs,
@@ -115,6 +125,14 @@ async def _count(model: TruthModel, file: TruthFile, logs: tuple[LogReader, LogR
             rejected=teller.rejected,
         )
         await join.run(follow=model.follow)
+
+
+def _codec(model: TruthModel) -> TruthCodec:
+    source = model.config.source
+    if not isinstance(source, KafkaSourceConfig) or source.format == "json":
+        return TruthCodec(model.plan)
+    refuse_missing(source.format)
+    return TruthCodec(model.plan, AnsweredReader(model.plan, CONTENT_TYPES[source.format]).read)
 
 
 @dataclass(frozen=True, slots=True)

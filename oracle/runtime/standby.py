@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from typing import Final
 
 from connectors.base import Committed, Source
+from oracle.codec.guarded import Codec
+from oracle.codec.kinds import codec_of
 from oracle.errors import BusError
 from oracle.planning.plan import Plan
 from oracle.runtime.recovery import catch_up
@@ -36,6 +38,7 @@ class Follower:
         load: Returns the newest snapshot, None if there is none.
         find: Returns the last commit and a source; None where nothing was committed.
         number: The shard's number, for errors.
+        codec: Makes its codec.
 
     Attributes:
         shard: Where it was brought to; None before, and after anything went wrong with it.
@@ -47,11 +50,13 @@ class Follower:
         load: Callable[[], Snapshot | None],
         find: Callable[[], Awaitable[Place | None]],
         number: int = 0,
+        codec: Callable[[Plan], Codec] = codec_of,
     ) -> None:
         self._plan = plan
         self._load = load
         self._find = find
         self._number = number
+        self._codec = codec
         self.shard: Shard | None = None
 
     async def follow(self) -> None:
@@ -77,7 +82,7 @@ class Follower:
 
     def _first(self) -> Shard | None:
         snapshot = self._load()
-        return None if snapshot is None else Shard(self._plan, snapshot, number=self._number)
+        return None if snapshot is None else Shard(self._plan, snapshot, codec=self._codec, number=self._number)
 
 
 class Standby:

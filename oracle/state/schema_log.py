@@ -59,10 +59,10 @@ class SchemaLog:
         self._path = path
         self._decoder = msgspec.json.Decoder(_Line)
 
-    def open(self, position: int, *, drops: bool = True) -> tuple[list[KeptSchema], frozenset[int]]:
+    def open(self, position: int, saved: int = 0) -> tuple[list[KeptSchema], frozenset[int]]:
         """Return all schemas, and the positions behind `position` of messages whose schema was unknown.
 
-        What is not needed any more is dropped from the file, if `drops` allows it.
+        Positions up to `saved` are dropped from the file: no message up to there is read again.
 
         Raises:
             StorageError: It cannot be read or written.
@@ -83,11 +83,11 @@ class SchemaLog:
             unknown.update(found.unknown)
             if found.id >= 0:
                 schemas[found.id] = KeptSchema(found.id, found.kind, found.schema, found.references)
-        needed = frozenset(one for one in unknown if one > position)
-        if drops and len(needed) < len(unknown):
-            kept: list[object] = [*schemas.values(), *([{"unknown": sorted(needed)}] if needed else [])]
+        needed = sorted(one for one in unknown if one > saved)
+        if len(needed) < len(unknown):
+            kept: list[object] = [*schemas.values(), *([{"unknown": needed}] if needed else [])]
             replace_durably(self._path, b"".join(map(_line, kept)))
-        return list(schemas.values()), needed
+        return list(schemas.values()), frozenset(one for one in unknown if one > position)
 
     def keep(self, schemas: Iterable[KeptSchema], unknown: Iterable[int]) -> None:
         """Add what schemas mean, and positions of messages whose schema is unknown; all durable, or `StorageError`."""

@@ -81,7 +81,6 @@ def test_secrets_come_from_files_and_the_environment(registry, tmp_path, monkeyp
         ((_URL, 'username = "u"\n'), "kafka.registry.username"),
         ((_URL, 'subject = "x"\n'), "kafka.registry.subject"),
         ((_URL.replace("https", "http"), "[kafka.registry.tls]\n"), "kafka.registry.url"),
-        ((_URL, '[truth]\nfolder = "t"\ntopic = "l"\n'), "truth"),
         ((), "kafka.registry"),
     ],
 )
@@ -129,6 +128,7 @@ def test_a_missing_extra_is_named(load, monkeypatch):
         open_registry(load(_source("avro"), _SINK, _CLUSTER, _URL), small_plan())
 
 
-def test_a_standby_is_refused(load):
-    """It would follow without the schemas."""
-    assert "source.standby" in refusal(lambda: load(_source("avro") + "standby = true\n", _SINK, _CLUSTER, _URL))
+def test_a_standby_and_later_labels_go_with_schemas(load):
+    """Both read what the daemon has read or written."""
+    config = load(_source("avro") + "standby = true\n", _SINK, _CLUSTER, _URL, '[truth]\nfolder = "t"\ntopic = "l"\n')
+    assert (config.source.standby, config.truth.topic) == (True, "l")

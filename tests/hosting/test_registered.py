@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -76,11 +77,17 @@ def _log(*schemas: int) -> list[Delivery]:
     return [Delivery(at, struct.pack(">BI", 0, number), AVRO) for at, number in enumerate(schemas, 1)]
 
 
-def _source(log: list[Delivery], client: _Client, folder: Path, committed: int = 0, **more: Any) -> RegisteredSource:
+def _source(
+    log: list[Delivery],
+    client: _Client,
+    folder: Path,
+    committed: int = 0,
+    saved: Callable[[], int] | None = lambda: 0,
+) -> RegisteredSource:
     partition: Any = _Partition(log, committed)
     registry: Any = client
     writers, kept = Writers(small_plan(), AVRO), SchemaLog(folder / "s.jsonl")
-    return RegisteredSource(partition, registry, writers, kept, **more)
+    return RegisteredSource(partition, registry, writers, kept, saved)
 
 
 async def _kinds(source: RegisteredSource, position: int = 0, limit: int = 100) -> list[str]:
@@ -178,5 +185,27 @@ async def test_a_registry_that_has_lost_what_was_answered_is_waited_for(tmp_path
 async def test_a_look_keeps_nothing(tmp_path: Path) -> None:
     """As `perpetua check` has it."""
     client = _Client({1: _SCHEMA})
-    assert await _kinds(_source(_log(1, 9), client, tmp_path, keeps=False)) == [REGISTERED, UNKNOWN_SCHEMA]
+    assert await _kinds(_source(_log(1, 9), client, tmp_path, saved=None)) == [REGISTERED, UNKNOWN_SCHEMA]
     assert SchemaLog(tmp_path / "s.jsonl").open(0) == ([], frozenset())
+
+
+async def test_what_may_be_read_again_is_kept_by_one_that_opens_behind_it(tmp_path: Path) -> None:
+    """As a standby does, which takes over in front of the newest snapshot: a later start is behind it again."""
+    client = _Client({1: _SCHEMA})
+    assert await _kinds(_source(_log(1, 9, 1), client, tmp_path)) == [REGISTERED, UNKNOWN_SCHEMA, REGISTERED]
+    client.known[9] = _SCHEMA
+    assert await _kinds(_source(_log(1, 9, 1), client, tmp_path, 3, lambda: 1), 3) == []
+    assert await _kinds(_source(_log(1, 9, 1), client, tmp_path, 3, lambda: 1), 1) == [UNKNOWN_SCHEMA, REGISTERED]
+    assert await _kinds(_source(_log(1, 9, 1), client, tmp_path, 3, lambda: 2), 2) == [REGISTERED]
+    assert SchemaLog(tmp_path / "s.jsonl").open(0)[1] == frozenset()
+
+
+async def test_what_one_source_knows_another_keeps_too(tmp_path: Path) -> None:
+    """Shards know the same schemas, and each keeps those of its own messages beside its own snapshots."""
+    client, writers = _Client({1: _SCHEMA}), Writers(small_plan(), AVRO)
+    for name in ("a", "b"):
+        partition: Any = _Partition(_log(1))
+        registry: Any = client
+        source = RegisteredSource(partition, registry, writers, SchemaLog(tmp_path / name), lambda: 0)
+        assert await _kinds(source) == [REGISTERED]
+        assert [one.id for one in SchemaLog(tmp_path / name).open(0)[0]] == [1]

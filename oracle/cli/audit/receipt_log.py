@@ -8,7 +8,7 @@ features and tombstones in the order of their rounds: ids and rejected messages 
 import asyncio
 import hashlib
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from connectors.base import Source
 from oracle.cli.progress import Progress
 from oracle.cli.replay.query_log import ROWS, check_log, has_rows, open_log
 from oracle.cli.sources import deliveries, opened
+from oracle.codec.guarded import Codec
+from oracle.codec.kinds import codec_of
 from oracle.errors import ForeignPlanError, InputError
 from oracle.hosting.file_kinds import MessageSettings
 from oracle.planning.kinds import decode_plan
@@ -43,8 +45,8 @@ class QueryLog:
     rows_per_message: int | None = None
     partition: int = 0
 
-    def source(self, plan: Plan) -> Source:
-        """Return the log's source, not yet open.
+    def read(self, plan: Plan) -> tuple[Source, Callable[[Plan], Codec]]:
+        """Return the log's source, not yet open, and what makes the codec that reads it.
 
         Raises:
             RefusedError: It is not a log that the plan's model answers.
@@ -54,10 +56,11 @@ class QueryLog:
         if self.path.suffix == ".toml":
             from oracle.cli.replay.kafka import open_kafka_log
 
-            return open_kafka_log(self.path, plan, self.partition).present()
+            log = open_kafka_log(self.path, plan, self.partition)
+            return log.present(), log.codec_to_json()
         rows = self.rows_per_message or ROWS
         check_log(plan, self.path, rows, MessageSettings("--log", "--rows-per-message"))
-        return open_log(self.path, plan, rows)
+        return open_log(self.path, plan, rows), codec_of
 
 
 def against_log(statement: Statement, log: QueryLog, genesis_file: Path, skipped: Sequence[int] = ()) -> list[str]:
@@ -86,9 +89,10 @@ def against_log(statement: Statement, log: QueryLog, genesis_file: Path, skipped
     plan = decode_plan(genesis.plan)
     if not 0 <= statement.round <= plan.rounds:
         return [f"no log leads to round {statement.round:,}: the plan has {plan.rounds:,}"]
-    shard = Shard(plan, decode(genesis.snapshot, genesis.master_key, plan.digest))
+    source, codec = log.read(plan)
+    shard = Shard(plan, decode(genesis.snapshot, genesis.master_key, plan.digest), codec=codec)
     shard.learn(Passed(skipped=tuple(sorted(skipped))))
-    ended = asyncio.run(_answer_again(shard, log.source(plan), statement.round))
+    ended = asyncio.run(_answer_again(shard, source, statement.round))
     mark = shard.mark
     if mark.round < statement.round and ended:
         bound = f"must go on to round {statement.round:,}, up to which the receipt goes; it ends at {mark.round:,}"

@@ -83,8 +83,8 @@ def _check_shard(model: KafkaModel, partition: int) -> str:
 async def _check_position(model: KafkaModel, partition: int, snapshot: Snapshot) -> str:
     """Return in words where the shard stands, if something is behind its last commit."""
     committed, make_source = await last_commit(model.settings, partition)
-    source, codec = model.source(make_source(), partition, keeps=False)
+    source = model.source(make_source(), partition, keeps=False)
     try:
-        return await place_of(Shard(model.plan, snapshot, codec=codec), source, committed, _WAIT)
+        return await place_of(Shard(model.plan, snapshot, codec=model.codec), source, committed, _WAIT)
     except MisplacedError as exc:
         raise misplaced(model.settings, partition, exc) from exc

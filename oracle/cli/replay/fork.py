@@ -16,6 +16,8 @@ from oracle.accounting.ledger import DataUse, ReplayForked, encode
 from oracle.cli.data_ledger import enter
 from oracle.cli.progress import Progress
 from oracle.cli.sources import MESSAGES, opened
+from oracle.codec.guarded import Codec
+from oracle.codec.kinds import codec_of
 from oracle.errors import InputError, PlanExhaustedError, RefusedError, SourceError, StateError, StorageError
 from oracle.mechanisms.keys import FORK_BYTES
 from oracle.planning.plan import Plan
@@ -144,6 +146,7 @@ async def publish(  # noqa: PLR0913, PLR0917 -- its parts
     outputs: Outputs,
     size: int | None,
     passed: Passed = Passed(),  # noqa: B008 -- it is never changed
+    codec: Callable[[Plan], Codec] = codec_of,
     announce: Callable[[bytes], Awaitable[None]] | None = None,
 ) -> Published:
     """Answer a log from its beginning, in an order that a crash can cut anywhere.
@@ -151,7 +154,7 @@ async def publish(  # noqa: PLR0913, PLR0917 -- its parts
     1. find out that there is something to answer; 2. record the fork beside the origin, durably; 3. open the outputs
     and put the fork's event into the run's own ledger; 4. answer, one commit after another. A run that is broken off
     is not taken up again: its noise is fresh, and so would be that of another try. `size` is the log's, in bytes;
-    `announce` makes the fork's event known elsewhere too.
+    `codec` makes what reads its messages; `announce` makes the fork's event known elsewhere too.
 
     Raises:
         PlanExhaustedError: The plan has no round left; nothing was recorded.
@@ -167,7 +170,7 @@ async def publish(  # noqa: PLR0913, PLR0917 -- its parts
         if not waiting:
             raise RefusedError("the log holds no message, so there is nothing to answer")
         salt = secrets.token_bytes(FORK_BYTES)
-        shard = Shard(plan, fork_snapshot(snapshot, salt))
+        shard = Shard(plan, fork_snapshot(snapshot, salt), codec=codec)
         shard.learn(passed)
         if outputs.data_ledger is not None and isinstance(plan.data, DataUse):
             use = msgspec.structs.replace(plan.data, use=salt.hex())

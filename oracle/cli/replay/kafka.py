@@ -1,23 +1,29 @@
 """A Kafka topic as the log of `perpetua verify` and `fork`: a range of one partition, and what was answered to it."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal
 
-from connectors.base import Committed
+from connectors.base import Committed, Source
 from connectors.kafka.committed_offset import committed_offset
 from connectors.kafka.ranges import KafkaRange
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.topics import describe
 from connectors.kafka.traffic import committed_values, first_and_last, send_event
+from oracle.cli.replay.answers import line_of
+from oracle.codec.guarded import Codec
+from oracle.codec.kinds import codec_of
 from oracle.config.daemon import load_config
 from oracle.errors import InputError, RefusedError, StateError
 from oracle.hosting.kafka_settings import kafka_settings
+from oracle.hosting.registered import SchemaRegistry, open_registry
 from oracle.planning.plan import Plan
 from oracle.state.keys import mark_key
+from oracle.state.shards import shard_folders
 from oracle.telemetry.client_logs import hear_client
 
 __all__ = ["KafkaLog", "open_kafka_log"]
@@ -27,22 +33,46 @@ _QUIET = 3.0
 
 @dataclass(frozen=True, slots=True)
 class KafkaLog:
-    """One partition of a query topic; its methods raise `BusError` where the brokers do not answer."""
+    """One partition of a query topic; its methods raise `BusError` where brokers or registry do not answer.
+
+    Attributes:
+        folder: The shard's, as the configuration has it.
+        schemas: Where queries have schemas; None where they have none.
+    """
 
     settings: KafkaSettings
     partition: int
+    folder: Path
+    schemas: SchemaRegistry | None
 
-    def source(self, offsets: str | None) -> KafkaRange:
+    def codec(self) -> Callable[[Plan], Codec]:
+        """Return what makes the codec that answers as the daemon does.
+
+        Raises:
+            RefusedError: The registry does not have the schema of answers.
+        """
+        if self.schemas is None:
+            return codec_of
+        return self.schemas.codec(asyncio.run(self.schemas.registered()))
+
+    def codec_to_json(self) -> Callable[[Plan], Codec]:
+        """Return what makes a codec that answers queries with schemas in JSON."""
+        return codec_of if self.schemas is None else self.schemas.codec_to_json()
+
+    def _read(self, first: int | Literal["latest"], end: int) -> Source:
+        source = KafkaRange(self.settings, self.partition, end if first == "latest" else first, end)
+        return source if self.schemas is None else self.schemas.source(source, self.folder, keeps=False)
+
+    def source(self, offsets: str | None) -> Source:
         """Return the records of a range "FIRST:LAST"; without LAST up to the last one there is now.
 
         Raises:
             InputError: It is no range, or not in the topic.
         """
         first, last = asyncio.run(first_and_last(self.settings, self.partition))
-        begin, end = _range(offsets, first, last)
-        return KafkaRange(self.settings, self.partition, begin, end)
+        return self._read(*_range(offsets, first, last))
 
-    def whole(self, end: int) -> KafkaRange:
+    def whole(self, end: int) -> Source:
         """Return all records from where the model began up to an offset.
 
         Raises:
@@ -50,10 +80,9 @@ class KafkaLog:
         """
         found = asyncio.run(committed_offset(self.settings, self.partition))
         begun = None if found is None else found[1].begun
-        first = self.settings.first_offset_of(self.partition) if begun is None else begun
-        return KafkaRange(self.settings, self.partition, end if first == "latest" else first, end)
+        return self._read(self.settings.first_offset_of(self.partition) if begun is None else begun, end)
 
-    def present(self) -> KafkaRange:
+    def present(self) -> Source:
         """Return all records that there are now."""
         return self.whole(asyncio.run(first_and_last(self.settings, self.partition))[1])
 
@@ -72,10 +101,10 @@ class KafkaLog:
 
     @contextmanager
     def answers(self) -> Iterator[Path]:
-        """Lend the committed answers as a file of lines, as a JSONL sink writes them; readable by us only.
+        """Lend the committed answers as a file of lines (see `line_of`), readable by us only.
 
         Raises:
-            RefusedError: They are on several topics, or among those of other shards, or not all of them are JSON.
+            RefusedError: They are on several topics, or among those of other shards.
         """
         if self.settings.reply_topics:
             raise RefusedError(
@@ -92,12 +121,7 @@ class KafkaLog:
         partition = await self._answer_partition()
         with path.open("wb") as file:
             async for values in committed_values(self.settings, topic, partition, seconds=_QUIET):
-                for value in values:
-                    if b"\n" in value or not value.startswith(b"{"):
-                        raise RefusedError(
-                            f"topic {topic}: it holds answers that are not JSON, which cannot be verified"
-                        )
-                    file.write(value + b"\n")
+                file.writelines(map(line_of, values))
 
     async def _answer_partition(self) -> int:
         """Return the partition of the answers' topic that the shard writes to, by the rule of `KafkaSink`."""
@@ -135,10 +159,10 @@ def open_kafka_log(
     hear_client()
     secret = None if master_key is None else mark_key(master_key, plan.digest)
     config = load_config(config_file, model)
-    if config.source.kind == "kafka" and config.source.format != "json":
-        bound = "must be json for this: a log whose messages have schemas is not read here"
-        raise InputError("source.format", config.source.format, bound)
-    return KafkaLog(replace(kafka_settings(config, plan.name), secret=secret), partition)
+    settings = replace(kafka_settings(config, plan.name), secret=secret)
+    folders = shard_folders(config.state.folder)  # which need not be here
+    folder = folders[partition] if partition < len(folders) else config.state.folder
+    return KafkaLog(settings, partition, folder, open_registry(config, plan))
 
 
 def _range(offsets: str | None, first: int, last: int) -> tuple[int, int]:

@@ -64,7 +64,7 @@ def verify_log(recorded: Recorded, answers: Path | None, commit: Path | None, *,
     plan, snapshot, master_key = _origin(recorded.origin, recorded.key)
     if answers is None:
         topic = _topic(recorded, plan, master_key)
-        _show_verdict(_verify_kafka(topic, Shard(plan, snapshot), log), "", as_json=as_json)
+        _show_verdict(_verify_kafka(topic, Shard(plan, snapshot, codec=topic.codec()), log), "", as_json=as_json)
         return
     committed = last_commit_of(answers, commit)
     served = answered_rows(answers)
@@ -110,7 +110,8 @@ def fork_log(  # noqa: PLR0913 -- the command's options
     rows = recorded.rows_per_message or ROWS
     passed = Passed(skipped=tuple(sorted(skip or ())))
     if topic is not None:
-        done = asyncio.run(publish(plan, snapshot, topic.source(offsets), outputs, None, passed, topic.announce))
+        codec, source = topic.codec_to_json(), topic.source(offsets)
+        done = asyncio.run(publish(plan, snapshot, source, outputs, None, passed, codec, topic.announce))
     else:
         check_log(plan, log, rows, MessageSettings("LOG", "--rows-per-message"))
         done = asyncio.run(publish(plan, snapshot, open_log(log, plan, rows), outputs, _size(log), passed))
@@ -128,10 +129,17 @@ def _size(log: Path) -> int | None:
 
 
 def _verify_kafka(topic: "KafkaLog", shard: Shard, log: Path) -> Verdict:
+    from oracle.hosting.registered import RegisteredSource
+
     committed = topic.committed()
     source = topic.whole(committed.position)
-    with topic.answers() as answers:
-        return asyncio.run(verify(shard, source, answers, committed, log, None))
+    try:
+        with topic.answers() as answers:
+            return asyncio.run(verify(shard, source, answers, committed, log, None))
+    except LogDivergedError as exc:
+        if not isinstance(source, RegisteredSource) or not source.doubt:
+            raise
+        raise LogDivergedError(f"{exc}; or the registry is not as it was: {source.doubt}") from exc
 
 
 def _doubt(given: int | None, served: int | None) -> str:

@@ -1,5 +1,6 @@
-"""Labels that come later, and the answers that they belong to, as JSON."""
+"""Labels that come later, as JSON, and the answers that they belong to."""
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import msgspec
@@ -9,12 +10,14 @@ from oracle.codec.json.bodies import BAD_ID, Identifier, JsonBodies
 from oracle.codec.rejections import Reason, Rejection
 from oracle.planning.plan import Plan
 
-__all__ = ["NO_ANSWER", "Answered", "Truth", "TruthCodec"]
+__all__ = ["MOST_ROUNDS", "NO_ANSWER", "Answered", "Truth", "TruthCodec"]
 
 NO_ANSWER: Final = -1
 """In the place of a label: the round had no query, or its query no answer."""
 
-_MOST_ROUNDS: Final = 2**63
+MOST_ROUNDS: Final = 2**63
+"""Rounds are below it."""
+
 _ROUND: Final = Rejection(Reason.WRONG_TYPE, "round", "the answer's round: a whole number from 0 to 2^63 - 1")
 _LABEL: Final = Rejection(Reason.WRONG_TYPE, "label", "one of the model's labels")
 _MODEL: Final = Rejection(Reason.WRONG_TYPE, "model", "this model's name, or left out")
@@ -57,10 +60,15 @@ class _AnswerMessage(msgspec.Struct):
 
 
 class TruthCodec(JsonBodies):
-    """Reads messages like {"id": "a", "round": 17, "label": 1}, and answers of one model."""
+    """Reads messages like {"id": "a", "round": 17, "label": 1}, and answers of one model.
 
-    def __init__(self, plan: Plan) -> None:
+    Args:
+        framed: Reads answers that are not JSON: they begin with a zero. None where all are JSON.
+    """
+
+    def __init__(self, plan: Plan, framed: Callable[[bytes], Answered | None] | None = None) -> None:
         super().__init__(plan)
+        self._framed = framed
         self._name = plan.name
         self._numbers: dict[str | int, int] = {label: number for number, label in enumerate(plan.labels)}
         self._truths = msgspec.json.Decoder(_TruthMessage)
@@ -75,7 +83,7 @@ class TruthCodec(JsonBodies):
         if isinstance(message, Rejection):
             return message
         number = self._numbers.get(message.label)
-        if not 0 <= message.round < _MOST_ROUNDS:
+        if not 0 <= message.round < MOST_ROUNDS:
             return _ROUND
         if message.model not in (UNSET, self._name):
             return _MODEL
@@ -83,11 +91,13 @@ class TruthCodec(JsonBodies):
 
     def answer(self, body: bytes | None) -> Answered | None:
         """Return an answer; None of a line that is none: a rejection has no round, and is no answer."""
+        if self._framed is not None and body is not None and body.startswith(b"\0"):
+            return self._framed(body)
         try:
             message = self._answers.decode(body or b"")
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
-        if message.model != self._name or message.round is UNSET or not 0 <= message.round < _MOST_ROUNDS:
+        if message.model != self._name or message.round is UNSET or not 0 <= message.round < MOST_ROUNDS:
             return None
         label = NO_ANSWER if message.label in (None, UNSET) else self._numbers.get(message.label, NO_ANSWER)
         return Answered(msgspec.json.encode(message.id), message.round, label)

@@ -1,13 +1,15 @@
 """Messages in Avro: queries of any writer's schema that fits the model, and replies. Needs fastavro."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from io import BytesIO
 from typing import Any, Final
 
 import fastavro
 import numpy as np
 
+from connectors.base import AVRO
 from oracle.codec.json.bodies import Identifier
 from oracle.codec.json.messages import RESTING
 from oracle.codec.registered.avro_schemas import avro_answer, whole_labels
@@ -21,7 +23,7 @@ from oracle.planning.features import Feature
 from oracle.planning.plan import Plan
 from oracle.predictors.base import NO_LABEL
 
-__all__ = ["AvroAnswers", "AvroReader"]
+__all__ = ["AvroAnswers", "AvroReader", "avro_answers"]
 
 _NUMBERS: Final = frozenset({"int", "long", "float", "double"})
 _TEXTS: Final = frozenset({"string", "enum"})
@@ -69,20 +71,31 @@ class AvroReader:
 
     def read(self, payload: bytes) -> Read | Rejection:
         """See `Reader.read`."""
-        stream = BytesIO(payload)
-        try:
-            record: Any = fastavro.schemaless_reader(stream, self._schema, None)
-        except (MemoryError, RecursionError):
-            raise  # of the machine or the caller: no message may be rejected for it
-        except Exception:  # noqa: BLE001 -- fastavro's errors are of many families, and all follow from the bytes
-            return NOT_ONE
-        if stream.tell() != len(payload):
+        record = _record(payload, self._schema)
+        if record is None:
             return NOT_ONE
         given = map(record.get, self._fields)
         values = [_NO_VALUE if isinstance(value, list | dict) else value for value in given]
         for place, scale in self._scales.items():
             values[place] = _decimal(values[place], scale)
         return Read(record.get(IDENTIFIER), values)
+
+
+def avro_answers(plan: Plan) -> Callable[[bytes], Mapping[str, Any] | None]:
+    """Return what reads the replies of a model: a record, or None of a payload that is not one."""
+    return partial(_record, schema=fastavro.parse_schema(avro_answer(plan)))
+
+
+def _record(payload: bytes, schema: Any) -> Any:  # noqa: ANN401 -- of the library
+    """Return the record of a payload; None if it is not one, or goes on behind it."""
+    stream = BytesIO(payload)
+    try:
+        record = fastavro.schemaless_reader(stream, schema, None)
+    except (MemoryError, RecursionError):
+        raise  # of the machine or the caller: no message may be rejected for it
+    except Exception:  # noqa: BLE001 -- fastavro's errors are of many families, and all follow from the bytes
+        return None
+    return record if stream.tell() == len(payload) else None
 
 
 def _refuse_type(feature: Feature, field: str, kind: object) -> None:
@@ -103,6 +116,8 @@ class AvroAnswers:
     Args:
         schema: The id of the schema of replies (`avro_answer`).
     """
+
+    content_type = AVRO
 
     def __init__(self, plan: Plan, schema: int) -> None:
         self._start = frame_start(schema)

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from itertools import accumulate, groupby, pairwise, repeat
 from typing import Final, NamedTuple, Protocol
 
+import msgspec
 import numpy as np
 
-from connectors.base import REGISTERED, UNKNOWN_SCHEMA, Deliveries, Replies
+from connectors.base import JSON, REGISTERED, UNKNOWN_SCHEMA, Deliveries, Replies
 from oracle.codec.batches import BatchCodec, outcomes_of
 from oracle.codec.decoded import Block, DecodedBatch, Part, Run, joined
 from oracle.codec.json.bodies import Identifier
+from oracle.codec.json.messages import JsonCodec
 from oracle.codec.registered.names import field_names
 from oracle.codec.registered.values import RowReader
 from oracle.codec.registered.writers import UNKNOWN, Writers
@@ -18,7 +20,7 @@ from oracle.codec.rejections import Rejection
 from oracle.planning.plan import Plan
 from oracle.predictors.base import Answers
 
-__all__ = ["AnswerWriter", "RegisteredCodec"]
+__all__ = ["AnswerWriter", "JsonAnswers", "RegisteredCodec"]
 
 _RUN: Final = 256
 """So many queries become columns together; where one of them is none, each becomes a row by itself."""
@@ -33,7 +35,13 @@ class _Stretch(NamedTuple):
 
 
 class AnswerWriter(Protocol):
-    """Writes replies in the format of the queries."""
+    """Writes replies to queries that have schemas.
+
+    Attributes:
+        content_type: What they are in.
+    """
+
+    content_type: str
 
     def answers(
         self, identifiers: Sequence[Identifier], outcomes: Sequence[float], first_round: int, phases: Sequence[int]
@@ -42,6 +50,20 @@ class AnswerWriter(Protocol):
 
     def rejection(self, identifier: Identifier, rejection: Rejection) -> bytes:
         """Return the reply to a message that is no query."""
+
+
+class JsonAnswers:
+    """Writes replies in JSON, whatever the queries are in. See `AnswerWriter`."""
+
+    content_type = JSON
+
+    def __init__(self, plan: Plan) -> None:
+        self._codec = JsonCodec(plan)
+        self.answers = self._codec.encode_answers
+
+    def rejection(self, identifier: Identifier, rejection: Rejection) -> bytes:
+        """See `AnswerWriter.rejection`."""
+        return self._codec.encode_rejection(msgspec.json.encode({"id": identifier}), rejection)
 
 
 class RegisteredCodec:
@@ -137,7 +159,7 @@ class RegisteredCodec:
             )
             if registered:
                 bodies += self._bodies(some, its)
-                kinds += [self._writers.content_type] * (stop - start)
+                kinds += [self._answers.content_type] * (stop - start)
             else:
                 replies = self._others.encode(some, its)
                 bodies += replies.bodies

@@ -1,6 +1,6 @@
 """Messages in Protobuf: queries of any writer's schema that fits the model, and replies. Needs protobuf."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
@@ -8,6 +8,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
+from connectors.base import PROTOBUF
 from oracle.codec.json.bodies import Identifier
 from oracle.codec.json.messages import RESTING
 from oracle.codec.registered.frames import frame_start
@@ -20,7 +21,7 @@ from oracle.codec.rejections import Reason, Rejection
 from oracle.planning.plan import Plan
 from oracle.predictors.base import NO_LABEL
 
-__all__ = ["ProtobufAnswers", "ProtobufFile"]
+__all__ = ["ProtobufAnswers", "ProtobufFile", "protobuf_answers"]
 
 _WHOLE: Final = frozenset(kind for kind in SCALARS if "int" in kind or "fixed" in kind)
 _NUMBERS: Final = _WHOLE | {"double", "float"}
@@ -133,6 +134,25 @@ def _message_class(fields: Sequence[ProtoField]) -> Any:  # noqa: ANN401 -- a cl
         raise UnfitError("fields with names and numbers of their own") from exc
 
 
+def protobuf_answers(plan: Plan) -> Callable[[bytes], Mapping[str, Any] | None]:
+    """Return what reads the replies of a model: the fields that one has, or None of a payload that is not one."""
+    kind = _answer_class(plan)
+
+    def read(payload: bytes) -> Mapping[str, Any] | None:
+        try:
+            message = kind.FromString(payload)
+        except DecodeError:
+            return None
+        return {field.name: value for field, value in message.ListFields()}
+
+    return read
+
+
+def _answer_class(plan: Plan) -> Any:  # noqa: ANN401 -- a class made at run time
+    (message,) = messages_of(proto_answer(plan))
+    return _message_class([] if message is None else message.fields)
+
+
 class ProtobufAnswers:
     """Writes replies of one model; those that answer take as many bytes whatever they say.
 
@@ -140,10 +160,11 @@ class ProtobufAnswers:
         schema: The id of the schema of replies (`proto_answer`).
     """
 
+    content_type = PROTOBUF
+
     def __init__(self, plan: Plan, schema: int) -> None:
         self._start = frame_start(schema, (0,))
-        (message,) = messages_of(proto_answer(plan))
-        self._class = _message_class([] if message is None else message.fields)
+        self._class = _answer_class(plan)
         self._outcome = plan.answers
         self._model = self._part(model=plan.name)
         told: dict[int, Any] = dict(enumerate(plan.labels)) if plan.answers == "label" else {0: 0.0}

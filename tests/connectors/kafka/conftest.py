@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
+from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from tests.support.broker import Broker, shared_broker
 from tests.support.folders import long_plan
 from tests.support.kafka import KafkaModelUnderTest
+from tests.support.registry import RegistryUnderTest
 
 _numbers = itertools.count()
 
@@ -54,6 +56,13 @@ def topic(broker: Broker, request: pytest.FixtureRequest) -> Iterator[Callable[.
     for name in made:
         with contextlib.suppress(KafkaException):  # the test may have deleted it
             broker.delete_topic(name)
+
+
+@pytest.fixture
+def client(registry: RegistryUnderTest) -> Iterator[SchemaRegistryClient]:
+    """Confluent's client of the registry."""
+    with SchemaRegistryClient({"url": registry.url}) as made:
+        yield made
 
 
 @pytest.fixture
