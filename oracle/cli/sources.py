@@ -7,10 +7,19 @@ from typing import Final
 from connectors.base import Deliveries, Source
 from oracle.errors import SourceError
 
-__all__ = ["MESSAGES", "deliveries", "opened"]
+__all__ = ["MESSAGES", "deliveries", "doubt_of", "opened"]
 
 MESSAGES: Final = 16_384
 """Most messages read at once."""
+
+
+def doubt_of(source: Source) -> str:
+    """Return in words why a log may have meant something else when it was answered; empty if it cannot.
+
+    So it may if schemas of its messages are not kept, and the registry was asked what they mean.
+    """
+    doubt: str = getattr(source, "doubt", "")
+    return doubt
 
 
 @contextlib.asynccontextmanager

@@ -77,10 +77,11 @@ class KafkaModel:
             return source
         return self.schemas.source(source, shard_folder(self.config.state.folder, partition), keeps=keeps)
 
-    @property
-    def codec(self) -> Callable[[Plan], Codec]:
-        """What makes the codec of a shard; all of them know the same schemas."""
-        return codec_of if self.schemas is None else self.schemas.codec(self.answers)
+    def codec(self, partition: int) -> Callable[[Plan], Codec]:
+        """Return what makes the codec of a partition's shard."""
+        if self.schemas is None:
+            return codec_of
+        return self.schemas.codec(shard_folder(self.config.state.folder, partition), self.answers)
 
     @property
     def name(self) -> str:
@@ -283,7 +284,7 @@ class _Place:
             return Committed(found[0], found[1].mark), model.source(source, partition, keeps=False)
 
         load = partial(load_newest, folder, model.master_key, model.plan.digest)
-        return Follower(model.plan, load, find, partition, model.codec)
+        return Follower(model.plan, load, find, partition, model.codec(partition))
 
     async def _checked(self) -> KafkaModel:
         model = await check_topics(self.model, tolerant=True)
@@ -337,7 +338,7 @@ class _ServedShard:
             reporter=reporter,
             settings=daemon_settings(model.config),
             announce=announce,
-            codec=model.codec,
+            codec=model.codec(partition),
             paused=paused,
             together=shared.together,
             warm=warm,

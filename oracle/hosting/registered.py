@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -80,7 +80,7 @@ class SchemaRegistry:
         subject: What that is registered under.
         new: Whether it may be registered.
         file: What is kept of the registry, in each shard's folder.
-        writers: The schemas of all shards' queries.
+        writers: The schemas of queries, by their shard's folder: who follows a shard has those that serve it too.
     """
 
     plan: Plan
@@ -90,7 +90,7 @@ class SchemaRegistry:
     subject: str
     new: bool
     file: str
-    writers: Writers
+    writers: dict[Path, Writers] = field(default_factory=dict)
 
     @property
     def kind(self) -> Kind:
@@ -131,24 +131,35 @@ class SchemaRegistry:
             )
         return found
 
-    def source(self, source: KafkaSource, folder: Path, *, keeps: bool = True) -> "RegisteredSource":
+    def source(self, source: KafkaSource, folder: Path, *, keeps: bool, recalls: bool = True) -> "RegisteredSource":
         """Return the source of a shard whose messages have schemas.
 
         Args:
             source: The partition.
             folder: The shard's.
             keeps: Whether what the registry says is kept in the folder.
+            recalls: Whether messages whose schema was unknown when the shard was served are unknown here.
         """
         saved = partial(_saved_position, folder) if keeps else None
-        return RegisteredSource(source, self.client, self.writers, SchemaLog(folder / self.file), saved)
+        log = SchemaLog(folder / self.file)
+        return RegisteredSource(source, self.client, self._writers_of(folder), log, saved, recalls=recalls)
 
-    def codec(self, answers: int) -> Callable[[Plan], Codec]:
-        """Return what makes the codec of shards, whose answers have the schema of that id."""
-        return lambda plan: RegisteredCodec(plan, self.writers, _answer_writer(plan, self.content_type, answers))
+    def codec(self, folder: Path, answers: int) -> Callable[[Plan], Codec]:
+        """Return what makes the codec of a shard, whose answers have the schema of that id."""
+        writers = self._writers_of(folder)
+        return lambda plan: RegisteredCodec(plan, writers, _answer_writer(plan, self.content_type, answers))
 
-    def codec_to_json(self) -> Callable[[Plan], Codec]:
-        """Return what makes a codec that reads the same queries, and answers them in JSON."""
-        return lambda plan: RegisteredCodec(plan, self.writers, JsonAnswers(plan))
+    def codec_to_json(self, folder: Path) -> Callable[[Plan], Codec]:
+        """Return what makes a codec that reads a shard's queries, and answers them in JSON."""
+        writers = self._writers_of(folder)
+        return lambda plan: RegisteredCodec(plan, writers, JsonAnswers(plan))
+
+    def _writers_of(self, folder: Path) -> Writers:
+        return self.writers.setdefault(folder, Writers(self.plan, self.content_type))
+
+
+def _shown(numbers: Collection[int]) -> str:
+    return ", ".join(map(str, sorted(numbers)[:8])) + (", ..." if len(numbers) > 8 else "")  # noqa: PLR2004 -- enough to look for
 
 
 def _saved_position(folder: Path) -> int:
@@ -186,7 +197,6 @@ def open_registry(config: Config, plan: Plan) -> SchemaRegistry | None:
         subject=subjects[table.subject],
         new=table.register_answers,
         file=f"schemas-{digest[:16]}.jsonl",
-        writers=Writers(plan, content_type),
     )
 
 
@@ -247,19 +257,22 @@ class RegisteredSource:
 
     Args:
         source: The partition.
-        writers: Gets the schemas of what is handed over; other sources may give it theirs.
+        writers: Gets the schemas of what is handed over.
         log: Where what the registry said is kept.
         saved: Returns the position of the shard's newest snapshot, from which on messages may be read again; None if
             nothing more is to be kept in the log.
+        recalls: Whether messages that the log names as unknown are.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- its parts
         self,
         source: KafkaSource,
         client: "RegistryClient",
         writers: Writers,
         log: SchemaLog,
         saved: Callable[[], int] | None,
+        *,
+        recalls: bool = True,
     ) -> None:
         self._source = source
         self._client = client
@@ -267,6 +280,8 @@ class RegisteredSource:
         self._log = log
         self._known: dict[int, None] = {}  # the ids that are kept
         self._saved = saved
+        self._recalls = recalls
+        self._asked: set[int] = set()
         self._held = Deliveries()
         self._passed: frozenset[int] = frozenset()
         self._absent: dict[int, float] = {}
@@ -298,12 +313,11 @@ class RegisteredSource:
         """Learn what was kept, and return the positions of messages behind this one whose schema was unknown."""
         schemas, unknown = self._log.open(position, 0 if self._saved is None else self._saved())
         self._learn(schemas)
-        return unknown
+        return unknown if self._recalls else frozenset()
 
     def _learn(self, schemas: Sequence[KeptSchema]) -> None:
         for one in schemas:
-            if one.id not in self._writers:
-                self._writers.add(one.id, one.kind, one.schema, references=one.references)
+            self._writers.add(one.id, one.kind, one.schema, references=one.references)
             self._known[one.id] = None
 
     async def fetch(self, limit: int, wait: float) -> Deliveries:
@@ -347,6 +361,7 @@ class RegisteredSource:
     async def _ask(self, numbers: Sequence[int]) -> Collection[int]:
         """Learn schemas, and return the ids that the registry does not have."""
         now = asyncio.get_running_loop().time()
+        self._asked.update(numbers)
         absent = {number for number in numbers if self._absent.get(number, 0.0) > now}
         left = [number for number in numbers if number not in absent]
         for again in (False, True):
@@ -368,10 +383,10 @@ class RegisteredSource:
 
     async def _keep(self, positions: Sequence[int], absent: Collection[int]) -> None:
         """Keep which messages are unknown, but for those that were answered: of these it can only be guessed."""
-        new = [] if self._saved is None else [position for position in positions if position > self._committed]
+        new = [position for position in positions if position > self._committed]
         if len(new) < len(positions):
             self._guessed.update(absent)
-        if new:
+        if new and self._saved is not None:
             await asyncio.to_thread(self._log.keep, (), new)
 
     @contextmanager
@@ -384,20 +399,22 @@ class RegisteredSource:
         try:
             yield
         except LogDivergedError as exc:
-            if not self.doubt:
+            if not self._guessed:
                 raise
-            raise BusError(f"kafka.registry: {self.doubt}") from exc
+            raise BusError(
+                "kafka.registry: it does not have, or does not let us read, the schemas with ids "
+                f"{_shown(self._guessed)}, which messages that were answered name, and the state folder does not have "
+                "them either; restore them in the registry, or the file schemas-*.jsonl in the state folder"
+            ) from exc
 
     @property
     def doubt(self) -> str:
-        """Why another log than the answered one may have been read, and what to do; empty if nothing was guessed."""
-        if not self._guessed:
+        """Why what was answered may have been read otherwise then, in words that go on; empty if nothing was asked."""
+        if not self._asked:
             return ""
-        numbers = ", ".join(map(str, sorted(self._guessed)[:8]))
         return (
-            f"it does not have, or does not let us read, the schemas with ids {numbers}, which messages that were "
-            "answered name, and the state folder does not have them either; restore them in the registry, or the file "
-            "schemas-*.jsonl in the state folder"
+            f", unless schemas with ids {_shown(self._asked)}, which are not in the state folder's schemas-*.jsonl, "
+            "meant something else in the registry, or were unknown there, when they were answered"
         )
 
     def lag(self) -> Lag | None:

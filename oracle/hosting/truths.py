@@ -20,8 +20,6 @@ from oracle.config.daemon import (
     TruthConfig,
 )
 from oracle.errors import InputError, RefusedError
-from oracle.hosting.kafka_settings import CONTENT_TYPES
-from oracle.hosting.registered import refuse_missing
 from oracle.mechanisms.truth import NoisyPeriod
 from oracle.planning.kinds import decode_plan
 from oracle.planning.model import Truth
@@ -83,6 +81,10 @@ def open_truths(config: Config) -> TruthModel:
             "must be in the model file that the state was made of, with its epsilon: this plan pays for no true label"
         )
         raise InputError("model.truth", None, bound)
+    if isinstance(config.source, KafkaSourceConfig) and config.source.format != "json":
+        from oracle.hosting.registered import refuse_missing  # noqa: PLC0415 -- each bus when it is wanted
+
+        refuse_missing(config.source.format)
     key = read_key_file(config.state.key_path)
     follow = not isinstance(config.source, FileSourceConfig) or config.source.follow
     return TruthModel(config, config.truth, plan, truth, shards, key, follow)
@@ -131,7 +133,8 @@ def _codec(model: TruthModel) -> TruthCodec:
     source = model.config.source
     if not isinstance(source, KafkaSourceConfig) or source.format == "json":
         return TruthCodec(model.plan)
-    refuse_missing(source.format)
+    from oracle.hosting.kafka_settings import CONTENT_TYPES  # noqa: PLC0415 -- each bus when it is wanted
+
     return TruthCodec(model.plan, AnsweredReader(model.plan, CONTENT_TYPES[source.format]).read)
 
 

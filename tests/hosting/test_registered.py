@@ -15,8 +15,8 @@ from connectors.registry.client import RegisteredSchema
 from oracle.codec.registered.writers import Writers
 from oracle.errors import BusError, LogDivergedError
 from oracle.hosting import registered
-from oracle.hosting.registered import RegisteredSource
-from oracle.state.schema_log import SchemaLog
+from oracle.hosting.registered import RegisteredSource, SchemaRegistry
+from oracle.state.schema_log import KeptSchema, SchemaLog
 from tests.support.shards import small_plan
 
 _SCHEMA = RegisteredSchema('{"type":"record","name":"Q","fields":[]}')
@@ -200,12 +200,35 @@ async def test_what_may_be_read_again_is_kept_by_one_that_opens_behind_it(tmp_pa
     assert SchemaLog(tmp_path / "s.jsonl").open(0)[1] == frozenset()
 
 
-async def test_what_one_source_knows_another_keeps_too(tmp_path: Path) -> None:
-    """Shards know the same schemas, and each keeps those of its own messages beside its own snapshots."""
-    client, writers = _Client({1: _SCHEMA}), Writers(small_plan(), AVRO)
-    for name in ("a", "b"):
-        partition: Any = _Partition(_log(1))
-        registry: Any = client
-        source = RegisteredSource(partition, registry, writers, SchemaLog(tmp_path / name), lambda: 0)
-        assert await _kinds(source) == [REGISTERED]
-        assert [one.id for one in SchemaLog(tmp_path / name).open(0)[0]] == [1]
+async def test_a_look_says_what_it_had_to_ask_for(tmp_path: Path) -> None:
+    """What is in the file is certain; of all else, known or not, the registry may have said something else before."""
+    assert await _kinds(_source(_log(1, 9), _Client({1: _SCHEMA}), tmp_path)) == [REGISTERED, UNKNOWN_SCHEMA]
+    source = _source(_log(1, 9), _Client(), tmp_path, saved=None)
+    await _kinds(source)
+    assert not source.doubt
+    source = _source(_log(1, 9, 3, 4), _Client({1: _SCHEMA, 3: _SCHEMA}), tmp_path, saved=None)
+    assert await _kinds(source) == [REGISTERED, UNKNOWN_SCHEMA, REGISTERED, UNKNOWN_SCHEMA]
+    assert "ids 3, 4," in source.doubt
+
+
+async def test_another_log_at_the_same_positions_is_read_for_itself(tmp_path: Path) -> None:
+    """As a fork reads: which messages were unknown is of the log that was served, and what ids mean of both."""
+    assert await _kinds(_source(_log(1, 9), _Client({1: _SCHEMA}), tmp_path)) == [REGISTERED, UNKNOWN_SCHEMA]
+    partition: Any = _Partition(_log(1, 1))
+    registry: Any = _Client()
+    log = SchemaLog(tmp_path / "s.jsonl")
+    source = RegisteredSource(partition, registry, Writers(small_plan(), AVRO), log, None, recalls=False)
+    assert await _kinds(source) == [REGISTERED, REGISTERED]
+
+
+def test_a_shard_has_the_schemas_of_its_own_file(tmp_path: Path) -> None:
+    """A registry that was set back may give an id twice: then it means to each shard what its messages meant."""
+    registry: Any = _Client()
+    schemas = SchemaRegistry(small_plan(), registry, AVRO, "{}", "s", new=True, file="f.jsonl")
+    source: Any = _Partition([])
+    (tmp_path / "a").mkdir()
+    SchemaLog(tmp_path / "a" / "f.jsonl").keep([KeptSchema(1, "AVRO", _SCHEMA.schema)], [])
+    asyncio.run(schemas.source(source, tmp_path / "a", keeps=False).open(0))
+    assert 1 in schemas.writers[tmp_path / "a"]
+    schemas.codec(tmp_path / "b", 1)
+    assert 1 not in schemas.writers[tmp_path / "b"]

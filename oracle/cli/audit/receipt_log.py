@@ -15,7 +15,7 @@ from pathlib import Path
 from connectors.base import Source
 from oracle.cli.progress import Progress
 from oracle.cli.replay.query_log import ROWS, check_log, has_rows, open_log
-from oracle.cli.sources import deliveries, opened
+from oracle.cli.sources import deliveries, doubt_of, opened
 from oracle.codec.guarded import Codec
 from oracle.codec.kinds import codec_of
 from oracle.errors import ForeignPlanError, InputError
@@ -103,7 +103,7 @@ def against_log(statement: Statement, log: QueryLog, genesis_file: Path, skipped
     if tag_commitment(plan.digest, mark.round, mark.tag) != statement.tag_commitment:
         problem = (
             f"up to round {statement.round:,} the log is not the one that was answered (or the genesis file is that of "
-            "another run of the plan)"
+            f"another run of the plan){doubt_of(source)}"
         )
         return [problem]
     facts = shard.facts()

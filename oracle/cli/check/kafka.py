@@ -85,6 +85,6 @@ async def _check_position(model: KafkaModel, partition: int, snapshot: Snapshot)
     committed, make_source = await last_commit(model.settings, partition)
     source = model.source(make_source(), partition, keeps=False)
     try:
-        return await place_of(Shard(model.plan, snapshot, codec=model.codec), source, committed, _WAIT)
+        return await place_of(Shard(model.plan, snapshot, codec=model.codec(partition)), source, committed, _WAIT)
     except MisplacedError as exc:
         raise misplaced(model.settings, partition, exc) from exc

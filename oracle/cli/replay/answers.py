@@ -13,8 +13,13 @@ __all__ = ["AnswerFile", "answered_rows", "line_of", "open_answers"]
 
 
 def line_of(body: bytes) -> bytes:
-    """Return a reply as a line: JSON as a sink writes it, all else in base64."""
-    return (body if body.startswith(b"{") and b"\n" not in body else b64encode(body)) + b"\n"
+    """Return a reply as a line: JSON as a sink writes it, all else in base64, without the id of a registered schema.
+
+    A registry may have given the same schema another id since.
+    """
+    if body.startswith(b"{") and b"\n" not in body:
+        return body + b"\n"
+    return b64encode(body[:1] + body[5:] if body.startswith(b"\0") else body) + b"\n"
 
 
 class _Lines:

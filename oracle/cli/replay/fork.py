@@ -6,19 +6,21 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from connectors.base import Commit, Deliveries, Replies, Sink, Source
 from connectors.local.jsonl import JsonlSink
 from connectors.local.parquet_sink import ParquetSink
+from connectors.retry import Backoff, retry
 from oracle.accounting.ledger import DataUse, ReplayForked, encode
 from oracle.cli.data_ledger import enter
 from oracle.cli.progress import Progress
 from oracle.cli.sources import MESSAGES, opened
 from oracle.codec.guarded import Codec
 from oracle.codec.kinds import codec_of
-from oracle.errors import InputError, PlanExhaustedError, RefusedError, SourceError, StateError, StorageError
+from oracle.errors import BusError, InputError, PlanExhaustedError, RefusedError, SourceError, StateError, StorageError
 from oracle.mechanisms.keys import FORK_BYTES
 from oracle.planning.plan import Plan
 from oracle.predictors.base import phase_started
@@ -30,6 +32,7 @@ from oracle.state.format import Snapshot
 
 __all__ = ["Outputs", "Published", "check_outputs", "counted", "publish", "stated_cost"]
 
+_PATIENCE: Final = 600.0
 _LINES = (".jsonl",)
 _ARROW = (".parquet", ".arrow")
 
@@ -109,14 +112,15 @@ def _of_queries(plan: Plan, snapshot: Snapshot, cost: ForkCost) -> str:
     return f"{rises}; the log's queries pay as the plan says"
 
 
-def check_outputs(outputs: Outputs, log: Path) -> None:
-    """Refuse what cannot be written, before anything is paid.
+def check_outputs(outputs: Outputs, log: Path, *, lines_only: bool = False) -> None:
+    """Refuse what cannot be written, before anything is paid; `lines_only` says that no answer will be Arrow.
 
     Raises:
         RefusedError: A path does not go with the log, or exists, or lies in the state folder.
         StorageError: A folder is missing or cannot be written.
     """
-    kinds = _ARROW if log.suffix in _ARROW else (*_LINES, *_ARROW) if log.suffix == ".toml" else _LINES
+    either = log.suffix == ".toml" and not lines_only
+    kinds = _ARROW if log.suffix in _ARROW else (*_LINES, *_ARROW) if either else _LINES
     if outputs.answers.suffix not in kinds:
         raise InputError("--out", str(outputs.answers), f"must end in {' or '.join(kinds)} for a log like this")
     commit = outputs.answers.with_name(outputs.answers.name + ".commit")
@@ -161,6 +165,7 @@ async def publish(  # noqa: PLR0913, PLR0917 -- its parts
         RefusedError: The log is empty, or the plan's epsilon is nominal; nothing was recorded.
         StorageError: Something could not be written; what was committed stands.
         SourceError: The log cannot be read; what was committed stands.
+        BusError: The bus or the registry stayed away; what was committed stands.
     """
     if snapshot.round >= plan.rounds:
         raise PlanExhaustedError(f"round {snapshot.round}: the plan's last phase has ended; make a new plan and state")
@@ -199,6 +204,11 @@ async def _begin(sink: Sink, shard: Shard, event: ReplayForked) -> None:
     await sink.commit(Commit(Replies(), [encode(event)], shard.position, shard.mark.pack()))
 
 
+async def _fetched(source: Source) -> Deliveries:
+    """Fetch, with patience for a bus or registry that is away: a run that was paid for is not taken up again."""
+    return await retry(lambda: source.fetch(MESSAGES, 1.0), BusError, seconds=_PATIENCE, backoff=Backoff(0.5))
+
+
 async def _answer(  # noqa: PLR0913, PLR0917 -- its parts
     shard: Shard, source: Source, sink: Sink, waiting: Deliveries, event: ReplayForked, progress: Progress
 ) -> Published:
@@ -215,7 +225,7 @@ async def _answer(  # noqa: PLR0913, PLR0917 -- its parts
         messages += len(outcome.commit.replies)
         rejected += len(outcome.rejections)
         progress.at(shard.position)
-        waiting = waiting.part(len(outcome.commit.replies)) or await source.fetch(MESSAGES, 1.0)
+        waiting = waiting.part(len(outcome.commit.replies)) or await _fetched(source)
     if complete and not source.exhausted:
         raise SourceError("LOG: cannot be read to its end; what was answered stands")
     return Published(

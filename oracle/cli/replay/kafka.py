@@ -20,10 +20,10 @@ from oracle.codec.kinds import codec_of
 from oracle.config.daemon import load_config
 from oracle.errors import InputError, RefusedError, StateError
 from oracle.hosting.kafka_settings import kafka_settings
-from oracle.hosting.registered import SchemaRegistry, open_registry
+from oracle.hosting.registered import RegisteredSource, SchemaRegistry, open_registry
 from oracle.planning.plan import Plan
 from oracle.state.keys import mark_key
-from oracle.state.shards import shard_folders
+from oracle.state.shards import shard_folders, shard_name
 from oracle.telemetry.client_logs import hear_client
 
 __all__ = ["KafkaLog", "open_kafka_log"]
@@ -33,46 +33,47 @@ _QUIET = 3.0
 
 @dataclass(frozen=True, slots=True)
 class KafkaLog:
-    """One partition of a query topic; its methods raise `BusError` where brokers or registry do not answer.
+    """One partition of a query topic; its methods raise `BusError` where the brokers do not answer.
 
     Attributes:
-        folder: The shard's, as the configuration has it.
-        schemas: Where queries have schemas; None where they have none.
+        schemas: Where queries have schemas, and the folder of the shard that answered them; None where they have none.
     """
 
     settings: KafkaSettings
     partition: int
-    folder: Path
-    schemas: SchemaRegistry | None
+    schemas: tuple[SchemaRegistry, Path] | None = None
 
     def codec(self) -> Callable[[Plan], Codec]:
-        """Return what makes the codec that answers as the daemon does.
-
-        Raises:
-            RefusedError: The registry does not have the schema of answers.
-        """
+        """Return what makes the codec that answers as the daemon did, but for the id of the answers' schema."""
         if self.schemas is None:
             return codec_of
-        return self.schemas.codec(asyncio.run(self.schemas.registered()))
+        registry, folder = self.schemas
+        return registry.codec(folder, 0)
 
     def codec_to_json(self) -> Callable[[Plan], Codec]:
         """Return what makes a codec that answers queries with schemas in JSON."""
-        return codec_of if self.schemas is None else self.schemas.codec_to_json()
+        if self.schemas is None:
+            return codec_of
+        registry, folder = self.schemas
+        return registry.codec_to_json(folder)
 
-    def _read(self, first: int | Literal["latest"], end: int) -> Source:
+    def _read(self, first: int | Literal["latest"], end: int, *, recalls: bool = True) -> KafkaRange | RegisteredSource:
         source = KafkaRange(self.settings, self.partition, end if first == "latest" else first, end)
-        return source if self.schemas is None else self.schemas.source(source, self.folder, keeps=False)
+        if self.schemas is None:
+            return source
+        registry, folder = self.schemas
+        return registry.source(source, folder, keeps=False, recalls=recalls)
 
     def source(self, offsets: str | None) -> Source:
-        """Return the records of a range "FIRST:LAST"; without LAST up to the last one there is now.
+        """Return the records of a range "FIRST:LAST", of any log; without LAST up to the last one there is now.
 
         Raises:
             InputError: It is no range, or not in the topic.
         """
         first, last = asyncio.run(first_and_last(self.settings, self.partition))
-        return self._read(*_range(offsets, first, last))
+        return self._read(*_range(offsets, first, last), recalls=False)
 
-    def whole(self, end: int) -> Source:
+    def whole(self, end: int) -> KafkaRange | RegisteredSource:
         """Return all records from where the model began up to an offset.
 
         Raises:
@@ -82,7 +83,7 @@ class KafkaLog:
         begun = None if found is None else found[1].begun
         return self._read(self.settings.first_offset_of(self.partition) if begun is None else begun, end)
 
-    def present(self) -> Source:
+    def present(self) -> KafkaRange | RegisteredSource:
         """Return all records that there are now."""
         return self.whole(asyncio.run(first_and_last(self.settings, self.partition))[1])
 
@@ -160,9 +161,15 @@ def open_kafka_log(
     secret = None if master_key is None else mark_key(master_key, plan.digest)
     config = load_config(config_file, model)
     settings = replace(kafka_settings(config, plan.name), secret=secret)
-    folders = shard_folders(config.state.folder)  # which need not be here
-    folder = folders[partition] if partition < len(folders) else config.state.folder
-    return KafkaLog(settings, partition, folder, open_registry(config, plan))
+    registry = open_registry(config, plan)
+    schemas = None if registry is None else (registry, _folder(config.state.folder, partition))
+    return KafkaLog(settings, partition, schemas)
+
+
+def _folder(state: Path, partition: int) -> Path:
+    """Return a shard's folder, which need not be there."""
+    folders = shard_folders(state)
+    return folders[partition] if partition < len(folders) else state / shard_name(partition)
 
 
 def _range(offsets: str | None, first: int, last: int) -> tuple[int, int]:

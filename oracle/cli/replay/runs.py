@@ -12,6 +12,7 @@ from oracle.cli.replay.answers import answered_rows
 from oracle.cli.replay.fork import Outputs, Published, check_outputs, counted, publish, stated_cost
 from oracle.cli.replay.query_log import ROWS, check_log, open_log
 from oracle.cli.replay.verify import Verdict, last_commit_of, verify
+from oracle.cli.sources import doubt_of
 from oracle.cli.states import newest_snapshot, state_plan
 from oracle.errors import InputError, LogDivergedError, PlanExhaustedError, RefusedError, StateError
 from oracle.hosting.file_kinds import MessageSettings
@@ -64,7 +65,8 @@ def verify_log(recorded: Recorded, answers: Path | None, commit: Path | None, *,
     plan, snapshot, master_key = _origin(recorded.origin, recorded.key)
     if answers is None:
         topic = _topic(recorded, plan, master_key)
-        _show_verdict(_verify_kafka(topic, Shard(plan, snapshot, codec=topic.codec()), log), "", as_json=as_json)
+        verdict, doubt = _verify_kafka(topic, Shard(plan, snapshot, codec=topic.codec()), log)
+        _show_verdict(verdict, doubt, as_json=as_json)
         return
     committed = last_commit_of(answers, commit)
     served = answered_rows(answers)
@@ -106,7 +108,7 @@ def fork_log(  # noqa: PLR0913 -- the command's options
         bound = f"must name the ledger of data set {plan.data.name}: its rows pay for this run too"
         raise InputError("--data-ledger", None, bound)
     outputs = Outputs(recorded.origin, out, ledger, data_ledger)
-    check_outputs(outputs, log)
+    check_outputs(outputs, log, lines_only=topic is not None and topic.schemas is not None)
     rows = recorded.rows_per_message or ROWS
     passed = Passed(skipped=tuple(sorted(skip or ())))
     if topic is not None:
@@ -128,18 +130,16 @@ def _size(log: Path) -> int | None:
     return log.stat().st_size if log.suffix == ".jsonl" and log.is_file() else None
 
 
-def _verify_kafka(topic: "KafkaLog", shard: Shard, log: Path) -> Verdict:
-    from oracle.hosting.registered import RegisteredSource
-
+def _verify_kafka(topic: "KafkaLog", shard: Shard, log: Path) -> tuple[Verdict, str]:
+    """Return the verdict, and what else than other answers may make a difference."""
     committed = topic.committed()
     source = topic.whole(committed.position)
     try:
         with topic.answers() as answers:
-            return asyncio.run(verify(shard, source, answers, committed, log, None))
+            verdict = asyncio.run(verify(shard, source, answers, committed, log, None))
     except LogDivergedError as exc:
-        if not isinstance(source, RegisteredSource) or not source.doubt:
-            raise
-        raise LogDivergedError(f"{exc}; or the registry is not as it was: {source.doubt}") from exc
+        raise LogDivergedError(f"{exc}{doubt_of(source)}") from exc
+    return verdict, doubt_of(source)
 
 
 def _doubt(given: int | None, served: int | None) -> str:

@@ -28,6 +28,7 @@ class Writers:
         self.content_type = content_type
         self._plan = plan
         self._known: dict[int, _Read] = {}
+        self._texts: dict[int, tuple[str, str, bool]] = {}
 
     def __contains__(self, schema: int) -> bool:
         return schema in self._known
@@ -41,6 +42,9 @@ class Writers:
             text: The schema; empty where it was too long.
             references: Whether it names other schemas.
         """
+        given = kind, text, references
+        if self._texts.get(schema) == given:
+            return
         try:
             read = self._avro if self.content_type == AVRO else self._protobuf
             self._known[schema] = read(kind, text, references=references)
@@ -49,6 +53,7 @@ class Writers:
         except Exception as exc:  # noqa: BLE001 -- of libraries: whoever registers a schema must not stop the daemon
             rejection = (exc if isinstance(exc, UnfitError) else UnfitError("one that can be read")).rejection
             self._known[schema] = lambda _path: rejection
+        self._texts[schema] = given
 
     def _avro(self, kind: str, text: str, *, references: bool) -> _Read:
         from oracle.codec.registered.avro import AvroReader  # noqa: PLC0415 -- the extra is optional

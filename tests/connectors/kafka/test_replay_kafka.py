@@ -117,7 +117,7 @@ def test_answers_on_the_topic_are_proved(served):
     assert (other.returncode, "has committed nothing" in other.stderr) == (3, True)
 
 
-def test_answers_of_several_shards_on_one_partition_are_not_verified(broker, topic, tmp_path, monkeypatch):
+def test_answers_of_several_shards_on_one_partition_are_not_verified(broker, topic, monkeypatch):
     """Three shards and two partitions: the middle one is alone on its own, the others share one and are refused."""
     monkeypatch.setattr(replay_kafka, "_QUIET", 0.5)
     queries, answers = topic(3, word="queries"), topic(2, word="answers")
@@ -126,12 +126,12 @@ def test_answers_of_several_shards_on_one_partition_are_not_verified(broker, top
         producer.produce(answers, body, partition=partition)
     producer.flush()
     settings = KafkaSettings(servers=(broker.servers,), topic=queries, answers=answers, group="g", model="m")
-    with replay_kafka.KafkaLog(settings, 1, tmp_path, None).answers() as path:
+    with replay_kafka.KafkaLog(settings, 1).answers() as path:
         assert path.read_bytes() == b'{"of":"one"}\n'
     for shard in (0, 2):
         with (
             pytest.raises(RefusedError, match="has 2 partitions for the answers of 3 shards"),
-            replay_kafka.KafkaLog(settings, shard, tmp_path, None).answers(),
+            replay_kafka.KafkaLog(settings, shard).answers(),
         ):
             pass
 
