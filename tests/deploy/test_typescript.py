@@ -12,11 +12,13 @@ from typing import Any, Final, Self
 import pytest
 
 from tests.connectors.kafka.conftest import unique_name
+from tests.support.acl import RECIPE, rules_of
 from tests.support.broker import Broker
+from tests.support.certificates import Authority
 from tests.support.gateway import gateway
 from tests.support.http import TOKEN, HttpModelUnderTest
 from tests.support.kafka import KafkaModelUnderTest
-from tests.support.mosquitto import Mosquitto
+from tests.support.mosquitto import Mosquitto, write_passwords
 from tests.support.mqtt import MqttModelUnderTest
 from tests.support.waiting import TIMEOUT, eventually
 
@@ -280,6 +282,70 @@ def test_kafka_restarts(own_broker: Broker, run: _Run):
     assert all(program.written(name) for name in names)
     model = KafkaModelUnderTest(own_broker, "", Path())
     assert [record.body["id"] for record in model.read("q")] == names
+
+
+@pytest.mark.slow
+def test_kafka_over_tls_with_an_askers_rights(tmp_path: Path, run: _Run):
+    """A password and what deploy/kafka/acls.md gives are enough; what is missing is told when the client is opened."""
+    authority, stranger = Authority(tmp_path), Authority(tmp_path, "stranger")
+    scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    broker = Broker(
+        tmp_path / "broker",
+        listeners={"USERS": "SASL_SSL"},
+        properties={
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(authority.issue("broker")),
+            "listener.name.users.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            "listener.name.users.scram-sha-512.sasl.jaas.config": scram,
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+        },
+        scram=["SCRAM-SHA-512=[name=asker-a,password=of-a]"],
+    )
+    with broker:
+        model = KafkaModelUnderTest(broker, "m", tmp_path).create()
+        replies = broker.create_topic("m.replies-a")
+        names = {"MODEL.queries": model.queries, "MODEL.replies-a": replies}
+        broker.allow([rule for rule in rules_of(RECIPE.read_text(), names) if rule.principal == "User:asker-a"])
+        model.serve(model.config(sink=f'reply_topics = ["{replies}"]'))
+        ssl = {"ca": [authority.certificate.read_text()]}
+        sasl = {"mechanism": "scram-sha-512", "username": "asker-a", "password": "of-a"}
+
+        def program(**other: object) -> _Program:
+            settings = {"ssl": ssl, "sasl": sasl, "group": "asker-a-", **other}
+            return run("kafka", broker.listener("USERS"), model.queries, replies, settings)
+
+        asker = program()
+        assert asker.opened is None
+        _is_told(asker)
+        assert asker.close() == 0
+        foreign = {"ca": [stranger.certificate.read_text()]}
+        for other in ({"sasl": {**sasl, "password": "guessed"}}, {"ssl": foreign}):
+            opened = program(**other).opened
+            assert opened["error"] == "RefusedError", opened
+        opened = program(group="others-").opened  # kafkajs cannot tell whether that may pass
+        assert (opened["error"], "no right to read it" in opened["message"]) == ("BusError", True)
+        model.end()
+
+
+def test_mqtt_over_tls(tmp_path: Path, run: _Run):
+    """With a password; the wrong one, and a certificate that is not trusted, are refusals."""
+    authority, stranger = Authority(tmp_path), Authority(tmp_path, "stranger")
+    certificate = authority.issue("broker")
+    write_passwords(tmp_path / "users", me="opensesame-7Qx")
+    listener = [f"certfile {certificate}", f"keyfile {certificate}", f"password_file {tmp_path / 'users'}"]
+    with Mosquitto(tmp_path / "broker", listener=[*listener, "allow_anonymous false"]) as broker:
+
+        def program(ca: Authority = authority, password: str = "opensesame-7Qx") -> _Program:  # noqa: S107
+            settings = {"ca": ca.certificate.read_text(), "username": "me", "password": password}
+            return run("mqtt", f"mqtts://{broker.server}", "a/q", "a/r", settings)
+
+        asker = program()
+        assert asker.opened is None
+        assert "nobody is subscribed" in asker.ask("lost")["message"]
+        assert asker.close() == 0
+        for refused in (program(stranger), program(password="guessed")):  # noqa: S106
+            assert refused.opened["error"] == "RefusedError", refused.opened
 
 
 def test_mqtt(mqtt: MqttModelUnderTest, run: _Run):

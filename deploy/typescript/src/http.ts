@@ -2,6 +2,7 @@
 import { Client } from "./client.js";
 import type { Answered, Bus } from "./client.js";
 import { BusError, InputError, NotKeptError, RefusedError, UnansweredError } from "./errors.js";
+import { isUntrusted } from "./trust.js";
 import { Backoff, CLOSED, Gate } from "./waiting.js";
 
 const AT_ONCE = 16;
@@ -47,7 +48,8 @@ class HttpBus implements Bus {
     try {
       reply = await this.#call("GET", "/v1/answers/none");
     } catch (error) {
-      throw new BusError(`${this.#url}: no answer: ${reasonOf(error)}`);
+      const text = `${this.#url}: no answer: ${reasonOf(error)}`;
+      throw isUntrusted(error) ? new RefusedError(text) : new BusError(text);
     }
     if (reply.status !== 404) throw this.#refused(reply);
   }

@@ -5,6 +5,7 @@ import type { Admin, Consumer, IHeaders, KafkaConfig, Producer } from "kafkajs";
 import { Client } from "./client.js";
 import type { Answered, Bus, Failed } from "./client.js";
 import { BusError, InputError, PerpetuaError, RefusedError } from "./errors.js";
+import { isUntrusted } from "./trust.js";
 import { Backoff, CLOSED, refuseAll, sent } from "./waiting.js";
 import type { Told } from "./waiting.js";
 
@@ -245,8 +246,18 @@ function typeOf(error: unknown): string {
   return "";
 }
 
+function lacksCoordinator(error: unknown): boolean {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if (cause.name === "KafkaJSGroupCoordinatorNotFound") return true;
+  }
+  return false;
+}
+
 function translated(error: unknown): PerpetuaError {
   if (error instanceof PerpetuaError) return error;
-  const text = `kafka: ${error instanceof Error ? error.message : String(error)}`;
-  return REFUSALS.has(typeOf(error)) ? new RefusedError(text) : new BusError(text);
+  const why = error instanceof Error ? error.message : String(error);
+  // kafkajs says so of a coordinator that is away, and where the broker lets us read no group of this name.
+  const doubt = lacksCoordinator(error) ? ", or no right to read it (option `group`)" : "";
+  const text = `kafka: ${why}${doubt}`;
+  return REFUSALS.has(typeOf(error)) || isUntrusted(error) ? new RefusedError(text) : new BusError(text);
 }

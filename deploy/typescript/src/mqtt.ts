@@ -5,6 +5,7 @@ import type { IClientOptions, IConnackPacket, MqttClient } from "mqtt";
 import { Client } from "./client.js";
 import type { Answered, Bus, Failed } from "./client.js";
 import { BusError, InputError, PerpetuaError, RefusedError } from "./errors.js";
+import { isUntrusted } from "./trust.js";
 import { Backoff, refuseAll, sent, within } from "./waiting.js";
 import type { Told } from "./waiting.js";
 
@@ -200,6 +201,6 @@ function isRefusal(error: unknown): boolean {
 function translated(what: string, error: unknown): PerpetuaError {
   if (error instanceof PerpetuaError) return error;
   const text = `${what}: ${error instanceof Error ? error.message : String(error)}`;
-  const passes = !isRefusal(error) || PASSING.has((error as { code: number }).code);
-  return passes ? new BusError(text) : new RefusedError(text);
+  const refused = isRefusal(error) ? !PASSING.has((error as { code: number }).code) : isUntrusted(error);
+  return refused ? new RefusedError(text) : new BusError(text);
 }

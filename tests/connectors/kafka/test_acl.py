@@ -1,24 +1,18 @@
 """The access rules of deploy/kafka/acls.md, with Kafka's own authorizer: enough for everybody, and no more."""
 
-import itertools
 import json
-import re
-import shlex
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public by their documentation
-    AclBinding,
     AclBindingFilter,
     AclOperation,
-    AclPermissionType,
-    ResourcePatternType,
     ResourceType,
 )
 
 from oracle.errors import RefusedError
 from tests.connectors.kafka.conftest import unique_name
+from tests.support.acl import RECIPE, rules_of
 from tests.support.broker import Broker
 from tests.support.configs import write_secret
 from tests.support.folders import perpetua
@@ -27,35 +21,7 @@ from tests.support.kafka_here import serve_here
 from tests.support.shards import bodies
 from tests.support.waiting import TIMEOUT, eventually
 
-_RECIPE = Path(__file__).resolve().parents[3] / "deploy" / "kafka" / "acls.md"
-_KINDS = {
-    "--topic": ResourceType.TOPIC,
-    "--group": ResourceType.GROUP,
-    "--transactional-id": ResourceType.TRANSACTIONAL_ID,
-}
 _USERS = ("perpetua", "operator", "asker-a", "asker-b", "auditor")
-
-
-def _bindings(text, names):
-    """Return the rules that the recipe's commands add, with the recipe's names replaced."""
-    found = []
-    for line in re.findall(r"^kafka-acls .*", text.replace("\\\n", " "), re.MULTILINE):
-        pairs = list(itertools.pairwise(shlex.split(line)))
-        pattern = ResourcePatternType[dict(pairs).get("--resource-pattern-type", "literal").upper()]
-        user = dict(pairs)["--allow-principal"]
-        operations = [_operation(word) for option, word in pairs if option == "--operation"]
-        resources = [(_KINDS[option], names.get(word, word)) for option, word in pairs if option in _KINDS]
-        found += [
-            AclBinding(kind, name, pattern, user, "*", operation, AclPermissionType.ALLOW)
-            for kind, name in resources
-            for operation in operations
-        ]
-    return found
-
-
-def _operation(word):
-    """Return an operation by its name in Kafka's tools, such as DescribeConfigs."""
-    return AclOperation[re.sub("(?<=[a-z])(?=[A-Z])", "_", word).upper()]
 
 
 class Cluster:
@@ -157,7 +123,7 @@ def _allow(cluster, model, leave_out=lambda _binding: False):
         "perpetua-MODEL.marks": model.marks,
         "perpetua-MODEL-": f"{model.group}-",
     }
-    bindings = _bindings(_RECIPE.read_text(), names)
+    bindings = rules_of(RECIPE.read_text(), names)
     cluster.broker.allow([binding for binding in bindings if not leave_out(binding)])
     return bindings
 
