@@ -78,6 +78,7 @@ def test_the_potential_never_rises(scale: float, gap: int, paid: int, told: bool
 GAMES = [(0.2, 12, 1, 0.6), (0.3, 8, 2, 1.0), (0.3, 3, 3, 1.5)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scale", "gap", "paid", "epsilon"), GAMES)
 def test_it_is_above_all_adversaries_and_not_by_far(scale: float, gap: int, paid: int, epsilon: float) -> None:
     """Any number of questions by dynamic programming, and a few with values told, in both directions."""

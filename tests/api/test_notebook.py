@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import oracle
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -16,6 +18,7 @@ def _printed(name, folder):
     return run.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_the_example_runs_as_written(tmp_path):
     """Its ten lines print a score and leave a state that can be loaded."""
     right, used = _printed("notebook.py", tmp_path)

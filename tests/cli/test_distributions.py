@@ -227,6 +227,7 @@ def test_suggest_offers_the_distribution_alone(cli, model):
     assert planned.code == 0, planned.err
 
 
+@pytest.mark.slow
 def test_too_few_rows_are_refused_with_offers(cli, model):
     """And what they would buy."""
     result = cli("plan", model("string", epsilon=1.0, examples=2_000, alpha=0.05))

@@ -93,6 +93,7 @@ def test_contested_votes_are_measured_and_the_line_is_said(cli, case, tmp_path):
         assert "no guarantee covers it" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("declared", "named"), [(0.01, True), (0.15, False)])
 def test_votes_more_contested_than_declared_are_a_cause(cli, case, declared, named):
     """Whatever the error: what the promise rests on is not so, and the line that would be true is a remedy."""
@@ -131,6 +132,7 @@ def test_a_line_that_was_printed_fits_when_it_is_evaluated_again(declared):
     assert "so declare contested" in " ".join(said for _, said in votes_rows(first))
 
 
+@pytest.mark.slow
 def test_noise_that_changes_more_than_is_promised_breaks_the_promise(cli, case):
     """Exit status 1, and it is named; it says where nothing was tried."""
     result = cli(*case(epsilon=40.0, contested=0.002, examples=12_000), "--json")
@@ -177,6 +179,7 @@ def test_teachers_that_do_not_find_their_rule_again_are_named(cli, tmp_path, mon
     assert (found["votes"]["again"] > found["votes"]["error"] + 0.02) == named
 
 
+@pytest.mark.slow
 def test_too_few_rows_are_refused_with_what_the_votes_would_take(cli, case):
     """There is no plan for what is declared; the votes are measured all the same, and say how many rows would do."""
     arguments = case(examples=1_000, epsilon=8.0)

@@ -41,6 +41,7 @@ def _plant(path, kind):
         path.symlink_to("/dev/zero")  # it never ends
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind"), [("serve", "pipe"), ("serve", "device"), ("status", "pipe")])
 def test_no_command_waits_for_a_pipe(served, tmp_path, name, kind):
     """Of each file in turn: the command ends with a code that says what to do, and names the file."""

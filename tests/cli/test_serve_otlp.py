@@ -116,6 +116,7 @@ def _hanging():
         yield collector.endpoint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("away", [_dead, _hanging])
 def test_a_collector_that_is_away_changes_no_answer_and_holds_nothing_up(state, tmp_path_factory, away):
     """Answers and ledger are those without OTLP; the end comes within its bound; the log names no foreign text."""

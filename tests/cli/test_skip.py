@@ -136,6 +136,7 @@ def test_message_that_kills_the_process_is_found_and_passed_over(tmp_path, cli):
     _check_answers((tmp_path / "out.jsonl").read_bytes().splitlines(), contents)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 10])
 def test_parquet(tmp_path, cli, rows):
     """A message of a Parquet file, of one row or of several, is named and passed over by the row that it ends with."""
@@ -158,6 +159,7 @@ def test_parquet(tmp_path, cli, rows):
     assert verdict.startswith(f"identical: {-(-118 // rows)} messages, {118 - rows} rounds")
 
 
+@pytest.mark.slow
 def test_standard_input(tmp_path, cli):
     """A stream that does not go back is started again; positions are numbers of lines."""
     make_state(tmp_path / "state", planned())

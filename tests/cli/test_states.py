@@ -44,6 +44,7 @@ def followed(tmp_path):
     made.end()
 
 
+@pytest.mark.slow
 def test_drill_snapshots_that_fail_while_it_answers(followed):
     """Its state folder is gone for a while: it answers, says that it cannot save, and is well again afterwards."""
     told = Told(followed)

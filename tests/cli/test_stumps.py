@@ -44,6 +44,7 @@ def rows(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_plan_shows_what_the_choice_costs(cli, model):
     """Both parts of its epsilon and of its error; the JSON reads back as the plan of its kind."""
     result = cli("plan", model, "--compare", "paper")

@@ -11,6 +11,7 @@ from tests.support.folders import command, environment
 _LINES = 3
 
 
+@pytest.mark.slow
 def test_the_table_shows_what_the_rows_buy(cli, model):
     """Predictors, slicings and sides with the least of each figure, and in words what is out of reach."""
     result = cli("suggest", model())
@@ -28,6 +29,7 @@ def test_the_table_shows_what_the_rows_buy(cli, model):
     assert "rectangles faces: not below epsilon" in cli("suggest", model(), "--rows", "2000").out
 
 
+@pytest.mark.slow
 def test_brackets_are_shown(cli, model):
     """Neither a message nor a feature's name is taken for markup."""
     path = model()
@@ -58,6 +60,7 @@ def test_rows_out_of_range(refused, model, rows):
     assert refused(2, "suggest", model(), "--rows", rows).startswith(f"--rows = {rows}: must be from 1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "refusal"),
     [
@@ -161,6 +164,7 @@ def test_an_ensemble_is_refused_once_and_not_told_of_figures_that_are_none(cli, 
     assert "not below epsilon" not in some
 
 
+@pytest.mark.slow
 def test_plan_refuses_an_ensemble_with_what_its_rows_go_by(cli, tmp_path):
     """Too few rows: for which `contested`; a class too rare: once."""
     few = cli("plan", _ensemble(tmp_path, "contested = 0.1"))

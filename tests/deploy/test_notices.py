@@ -30,6 +30,7 @@ def made(tmp_path_factory):
     return root / "deploy"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _MADE)
 def test_the_committed_files_are_those_of_the_lock_file(made, name):
     """`make notices` would change nothing."""

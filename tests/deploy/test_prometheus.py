@@ -29,6 +29,7 @@ def test_promtool_accepts_rules_and_configuration():
     assert config.returncode == 0, config.stdout + config.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", _UNIT_TESTS, ids=lambda path: path.name)
 def test_every_alert_fires_when_it_must_and_only_then(path):
     """The unit tests of the rules pass."""

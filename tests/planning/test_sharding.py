@@ -80,6 +80,7 @@ def _refusal(examples, shards):
     return str(caught.value).replace(",", "").replace(";", "").split()
 
 
+@pytest.mark.slow
 def test_small_parts_are_refused_with_what_would_do():
     """It says what each shard needs and gets; the examples and the shards it names do, and one shard more does not."""
     examples, shards = 11_000, 200

@@ -33,6 +33,7 @@ def planned(epsilon: float = 4.0) -> StumpsPlan:
     return plan
 
 
+@pytest.mark.slow
 def test_parts_of_epsilon_add_up():
     """A training record pays for choice, cut and instance, no more than epsilon in all; a query as under any plan."""
     plan = planned()
@@ -92,6 +93,7 @@ def test_two_choices_and_one_instance_compose():
     assert delta_at(Composed((ChoiceEvent(3.0, 2), between)), 4.5) == 1.0
 
 
+@pytest.mark.slow
 def test_target():
     """At alpha = 0.1 and epsilon = 1, fourteen features: at most 250 thousand examples."""
     plan = planned(1.0)
@@ -99,6 +101,7 @@ def test_target():
     assert plan.expected_error <= plan.alpha == 0.1
 
 
+@pytest.mark.slow
 def test_the_number_a_refusal_asks_for_is_enough():
     """The number in the message makes a plan, and the plan comes back from its bytes."""
     few = model(examples=900)

@@ -55,6 +55,7 @@ def recheck(plan: BoxPlan) -> None:
     assert misses <= plan.beta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sides", "epsilon", "examples"), FIGURES)
 def test_the_issues_figures_are_met_and_proved(planned: Planner, sides: int, epsilon: float, examples: int) -> None:
     """Each figure's number of examples is enough, and all that the plan states holds."""

@@ -78,6 +78,7 @@ def test_exact_answers_in_files_are_caught(audit, tmp_path, alone, form):
     assert "nothing was claimed" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(301, 309))
 @pytest.mark.parametrize("alone", [(), ("--alone",)])
 def test_an_honest_gaussian_release_passes(audit, tmp_path, seed, alone):

@@ -35,6 +35,7 @@ def test_every_attack_plays(attack):
     assert found.record == attack.record
 
 
+@pytest.mark.slow
 def test_someone_sees_something_of_a_training_row():
     """Poisoned data and chosen queries show a part of the claim, and not more than all of it."""
     found = run_cell(

@@ -184,6 +184,7 @@ _FOUND = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("plant", "target", "name"), _FOUND)
 def test_what_is_off_is_found(monkeypatch, plant, target, name):
     """Less noise in later phases or in tails, choices at twice the epsilon, one draw for two: each is named."""
@@ -197,6 +198,7 @@ def _nobody_asks(run, *_):
     return Steered(run._replace(messages=[None for message in run.messages if message != ()]), [])
 
 
+@pytest.mark.slow
 def test_a_side_that_was_not_armed_again_is_named(monkeypatch):
     """Where nobody asks, what is due of sides that are armed again was not heard, and so nothing is said for it."""
     monkeypatch.setattr(checks, "steered", _nobody_asks)
@@ -206,6 +208,7 @@ def test_a_side_that_was_not_armed_again_is_named(monkeypatch):
     assert "phase 1: depths of lives that are armed within the phase" in found.says
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["boxes, one side", "distribution"])
 def test_what_was_not_heard_behind_a_restart_is_named(monkeypatch, target):
     """Without restarts the same mechanisms are heard, and it shows that none was behind one."""
@@ -235,6 +238,7 @@ def _first_entered(played):
     return play
 
 
+@pytest.mark.slow
 def test_a_life_that_did_not_come_is_named(monkeypatch):
     """Where only such runs are played whose lives end with phases, none was heard to go on in the next."""
     monkeypatch.setattr(checks, "_RUNS", 1)

@@ -312,6 +312,7 @@ def test_forms_are_filled_in_from_the_plan(predictor, fields, hides, pure):
     assert all(condition in leaves["justification"] for condition in promise.conditions)
 
 
+@pytest.mark.slow
 def test_counts_of_true_labels_are_named():
     """Where a plan pays for them, forms name mechanism and cost, and an audit of it says that it read none of them."""
     for truth in (None, Truth(epsilon=0.5, rounds=2_000, lag=10)):

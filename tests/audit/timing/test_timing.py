@@ -199,6 +199,7 @@ def test_a_tenth_more_work_is_seen_on_the_real_clock():
     assert found.worst.low > ALLOWED
 
 
+@pytest.mark.slow
 def test_an_early_exit_is_seen_on_the_real_clock():
     """Sides left out behind the one that decided make answers some per cent quicker, which is proved."""
     with planted("early exit"):

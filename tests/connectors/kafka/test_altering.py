@@ -90,6 +90,7 @@ def _set_to(model, topic):
     return {entry.name: entry.value for entry in future.result().values()}
 
 
+@pytest.mark.slow
 def test_topics_are_shown_then_altered_then_served(misfits):
     """It ends with 1 while something would stop `serve`, changes nothing unasked, and then serves."""
     config = misfits.config()

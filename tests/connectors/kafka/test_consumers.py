@@ -130,6 +130,7 @@ async def step(asker, topic, reader, kind, number, count=0):  # noqa: PLR0913, P
             await asyncio.to_thread(asker.send, topic, count, number)
 
 
+@pytest.mark.slow
 def test_every_record_is_read_once_however_partitions_come_and_go(broker, topic):
     """Openings, fetches, closings and cancelled fetches in any order, some of them at the same time."""
     name = topic(_PARTITIONS)

@@ -15,6 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public by t
 
 from tests.connectors.kafka.conftest import unique_name
 from tests.support.broker import Broker
+from tests.support.collector import TRACEPARENT, attributes, collecting
 from tests.support.folders import perpetua
 from tests.support.kafka import wait_until
 from tests.support.many_models import ManyModels
@@ -91,6 +92,27 @@ def test_three_models_answer_as_three_processes_would(many):
         _check(model, asked[label])
     lines = [line for line in many.log() if line.get("event") == "daemon.serving"]
     assert {line["model"] for line in lines} == set(many.models)
+
+
+def test_what_is_sent_by_otlp_tells_models_apart(many):
+    """Metrics by model and shard; the span of each model's batch, and of a query that its asker samples, name it.
+
+    A batch in which a side is armed anew has no span, so some are asked until each model has one.
+    """
+    with collecting() as collector:
+        table = f'[otlp]\nendpoint = "{collector.endpoint}"\nsample_ratio = 1\ninterval_seconds = 1\n'
+        process = many.serve(many.config(top=table))
+        for model in many.models.values():
+            for number in range(12):
+                model.ask(model.contents(1), headers=[("traceparent", TRACEPARENT.encode())])
+                wait_until(lambda model=model, count=number + 1: model.count() == count)
+        for label in many.models:
+            wait_until(lambda label=label: collector.value("perpetua_rounds", model=label, shard="0") == 12)
+        assert _stop(process) == 0
+        topics = {one["perpetua.model"]: one["messaging.destination.name"] for one in collector.of_asker()}
+        assert topics == {label: model.queries for label, model in many.models.items()}
+        batches = [span for span in collector.spans if span.name.startswith("process batch")]
+        assert {attributes(span.attributes)["perpetua.model"] for span in batches} == set(many.models)
 
 
 def test_a_broken_state_and_a_missing_topic_stop_no_other_model(many):

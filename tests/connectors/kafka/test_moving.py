@@ -52,6 +52,7 @@ def _imported(config, export, at=None, *, same=False):
     return import_offsets(open_model(load_config(config)), export, at or {}, same=same)
 
 
+@pytest.mark.slow
 def test_it_goes_on_in_another_cluster(model, own_broker, elsewhere):
     """By command: a log that was copied in part, behind other records; the answers are those of one run."""
     contents = mixed_bodies(_BEFORE + 30)

@@ -171,6 +171,7 @@ def test_what_no_broker_takes_is_an_error(records):
         _read(batch(records))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
 def test_a_batch_that_unpacks_to_far_more_than_there_is_room_is_an_error(codec):
     """Some kilobytes would be 300 MB; the error says which offsets, and what to do."""

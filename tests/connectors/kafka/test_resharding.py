@@ -64,6 +64,7 @@ def test_a_topic_grows_while_it_is_served(reserved):
         assert model.values(shard) == _expected(shard, [*asked[shard], *more[shard]])
 
 
+@pytest.mark.slow
 def test_commands_know_of_shards_that_wait(reserved):
     """Check, topics, offsets, and retire at last; a number that the state cannot serve is refused."""
     model, config = reserved, reserved.config()

@@ -5,6 +5,8 @@ import re
 import shutil
 import sys
 
+import pytest
+
 from oracle.accounting.ledger import MessageSkipped, decode
 from tests.support.folders import perpetua
 from tests.support.kafka import wait_until
@@ -50,6 +52,7 @@ def test_partition_goes_on_behind_a_message_that_was_passed_over(model):
     assert verdict.stdout.startswith(b"identical: 61 messages, 60 rounds"), verdict
 
 
+@pytest.mark.slow
 def test_two_skips_and_a_lost_snapshot(model):
     """The list stands in the group's offset: a state that knows of neither re-executes past both."""
     config = model.config()
@@ -77,6 +80,7 @@ def test_two_skips_and_a_lost_snapshot(model):
     assert replies[-1]["round"] == len(contents) - 2 + 2
 
 
+@pytest.mark.slow
 def test_message_right_behind_a_snapshot_is_passed_over_in_public(model):
     """The state stands where the commit does, so that nothing is read again before the message that is passed over."""
     config = model.config()

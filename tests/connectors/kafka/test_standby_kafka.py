@@ -5,6 +5,8 @@ import contextlib
 import io
 from typing import Any
 
+import pytest
+
 from oracle.config.daemon import load_config
 from oracle.hosting.kafka import KafkaGroup, check_topics, open_model
 from oracle.state.waiting import DeferredStore
@@ -65,6 +67,7 @@ class _Followed:
         return self._follower.shard
 
 
+@pytest.mark.slow
 def test_what_was_followed_is_not_restored(model, monkeypatch):
     """Step by step behind a real owner, whose snapshot is old; then no snapshot is read and no round re-executed."""
     contents = bodies(900)

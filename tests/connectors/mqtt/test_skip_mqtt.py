@@ -3,6 +3,8 @@
 import json
 import re
 
+import pytest
+
 from tests.support.folders import perpetua
 from tests.support.poisoned import FAILING, body
 from tests.support.shards import bodies
@@ -11,6 +13,7 @@ from tests.support.waiting import eventually
 _LAUNCHER = ("-m", "tests.support.poisoned")
 
 
+@pytest.mark.slow
 def test_daemon_goes_on_behind_a_message_that_was_passed_over(model):
     """It is journalled, so each restart meets it again, until an operator passes it over; what was held back comes."""
     config = model.config()

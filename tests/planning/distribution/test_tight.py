@@ -151,6 +151,7 @@ def test_less_may_be_claimed_than_is_proved(epsilon):
     verify_plan(msgspec.structs.replace(_plan(), epsilon=epsilon))
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     epsilon=st.floats(0.05, 20.0),

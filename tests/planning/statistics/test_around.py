@@ -41,6 +41,7 @@ def test_quick_rows_are_a_few_percent_more(table_plan: TablePlanner, changes):
     assert least <= quick_examples(table_model(**changes)) <= 1.15 * least + 2
 
 
+@pytest.mark.slow
 def test_what_rows_buy():
     """One line, as no other predictor answers such questions; each figure put into the model has a plan."""
     model = table_model(examples=100_000, attributes=ONE_SCALE)

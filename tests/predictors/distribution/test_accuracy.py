@@ -15,6 +15,7 @@ from tests.predictors.distribution.values import FEATURES
 from tests.predictors.plans import tiny_distribution_plan
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FEATURES)
 @pytest.mark.parametrize(("data", "adversary"), list(itertools.product(DATA, ADVERSARIES)))
 def test_nobody_finds_a_larger_error(kind, data, adversary):

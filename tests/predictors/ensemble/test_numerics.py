@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 
+import pytest
 from threadpoolctl import threadpool_info  # type: ignore[import-untyped] # it has no types
 
 from oracle.predictors.ensemble.fitting import _WORKER
@@ -44,6 +45,7 @@ def _fitted_on(kernel: str) -> list[str]:
     return made.stdout.split("\n")[:3]
 
 
+@pytest.mark.slow
 def test_other_processors_fit_the_same_trees_and_other_linear_models():
     """A tree is on no kernel of BLAS; a linear model is, and `OPENBLAS_CORETYPE` brings the same bits anywhere."""
     nehalem, again, prescott = map(_fitted_on, ("Nehalem", "Nehalem", "Prescott"))

@@ -225,6 +225,7 @@ for name in ("boosting", "net", "linear", "neighbours"):
 """
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_changes_nothing():
     """Whatever OpenMP and BLAS are told to use."""
     said = [

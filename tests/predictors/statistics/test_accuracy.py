@@ -74,6 +74,7 @@ def _hold(table: _Table, plan: StatisticsPlan) -> bool:
     return bool(((bounds[:, 0] <= counts) & (counts <= bounds[:, 1])).all())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _PLANS)
 @pytest.mark.parametrize("seed", _SEEDS)
 def test_nobody_finds_a_larger_error(name, seed):

@@ -217,6 +217,7 @@ def _ask_all():
         fuzz_questions(5, run, Counter(), 6_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("owner", "name", "broken", "found"),
     [

@@ -97,6 +97,7 @@ def test_light_and_dark_differ(page):
     assert grounds == ["rgb(243, 245, 247)", "rgb(14, 19, 23)"]
 
 
+@pytest.mark.slow
 def test_nothing_scrolls_sideways(page):
     """At every width the page fits, with 64 shards, endless words and large figures too, and in a wide font."""
     large = shard(0, "restoring", round=2**53, lag_records=2**53, lag_seconds=1e7, rearms=10**6, snapshot_bytes=10**15)
