@@ -23,6 +23,7 @@ from oracle.web import server
 from oracle.web.guard import HEADERS
 from oracle.web.server import listen, serving
 from tests.predictors.examples import example
+from tests.support.printed import printed
 from tests.support.shards import small_plan
 from tests.support.waiting import TIMEOUT, until
 
@@ -415,7 +416,7 @@ async def test_what_it_logs_is_of_the_closed_vocabulary(tmp_path, capfd):
     }
     assert "ecret" not in site.output.getvalue()
     assert "SECRET" not in site.output.getvalue()
-    assert capfd.readouterr() == ("", "")
+    assert printed(capfd) == ("", "")
 
 
 async def test_it_leaves_nothing_behind(tmp_path):

@@ -18,6 +18,7 @@ from oracle.predictors.base import NO_LABEL
 from tests.codec.registered.writing import ANSWERS, WRITER, codec_of_protobuf, compiled, decoded
 from tests.predictors.examples import example
 from tests.predictors.plans import feature, tiny_ensemble_plan, tiny_plan
+from tests.support.printed import printed
 from tests.support.shards import small_plan
 
 _MIXED = tiny_ensemble_plan(
@@ -139,7 +140,7 @@ def test_a_schema_that_does_not_fit_is_refused(text, field, capfd):
     part = _asked(small_plan(), text, bytes(9))
     assert isinstance(part, Rejection)
     assert (part.reason, part.field) == (Reason.UNFIT_SCHEMA, field)
-    assert capfd.readouterr() == ("", "")
+    assert printed(capfd) == ("", "")
 
 
 _A, _B = b"\x59" + bytes(6) + b"\xe0\x3f", b"\x61" + bytes(6) + b"\xd0\x3f"

@@ -14,6 +14,7 @@ from oracle.planning.ensemble.model import MISSING, Transformer
 from oracle.predictors.ensemble import others
 from oracle.predictors.ensemble.teachers import fit_teachers
 from tests.predictors.ensemble.setting import Setting, some_rows
+from tests.support.printed import printed
 
 _SCALER = Transformer(transformer="sklearn.preprocessing.StandardScaler")
 _SETTINGS = {
@@ -70,7 +71,7 @@ def _silence(capfd):
         cpu_count(only_physical_cores=True)
     capfd.readouterr()
     yield
-    assert capfd.readouterr() == ("", "")
+    assert printed(capfd) == ("", "")
 
 
 @pytest.mark.parametrize("setting", _SETTINGS.values(), ids=_SETTINGS)
@@ -218,6 +219,7 @@ from oracle.predictors.ensemble import others
 from oracle.predictors.ensemble.teachers import fit_teachers
 from tests.predictors.ensemble.setting import some_rows
 from tests.predictors.ensemble.test_teachers import _SETTINGS
+from tests.support.printed import printed
 rows, labels, owners = some_rows(3_000, 1, teachers=2)
 for name in ("boosting", "net", "linear", "neighbours"):
     votes = fit_teachers(_SETTINGS[name], rows, labels, owners, 7).votes(some_rows(2_000, 2)[0])
